@@ -1,0 +1,52 @@
+"""What the engine tells the outside: new tokens, and gauges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDelta:
+    """New tokens of one request since its last delta. The last delta carries ``finish_reason``."""
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """Gauges and running totals, as of the end of the last step."""
+
+    running: int  # requests in the batch
+    waiting: int  # requests queued
+    kv_usage: float  # share of the blocks in use, 0..1
+    preemptions: int  # total
+    steps: int  # total
+    step_tokens: int  # of the last step
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What is true of a loaded engine until it ends. Bytes, tokens, seconds."""
+
+    max_model_len: int
+    vocabulary: int
+    eos_token_ids: frozenset[int]
+    dtype: str
+    device: str  # "cpu" or "cuda:0"
+    block_size: int
+    blocks: int
+    weight_bytes: int
+    kv_bytes: int
+    parameters: int
+    load_seconds: float

@@ -1,0 +1,216 @@
+"""The one typed definition of the engine's settings.
+
+The engine's command line, the resource's ``spec.engine`` and the reference page all come from
+:class:`EngineSettings`. Names and meanings are vLLM's where both have them, so that a vLLM user's arguments
+move over unchanged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+
+Dtype = Literal["auto", "bfloat16", "float16", "float32"]
+LoadFormat = Literal["auto", "safetensors", "dummy"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_DTYPE_ALIASES = {"half": "float16", "float": "float32"}  # vLLM's spellings
+
+# Flags that the operator sets itself; `spec.engine.args` may not name them.
+OPERATOR_OWNED = frozenset({"model", "served_model_name", "host", "port", "drain_timeout"})
+
+
+class SettingsError(ValueError):
+    """A flag or a value that cannot be used; the message names it and the next move."""
+
+
+class EngineSettings(BaseModel):
+    """Everything that ``llmservice-engine serve`` can be told."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(min_length=1, description="Folder of the model in Hugging Face's layout.")
+    served_model_name: tuple[str, ...] = Field(
+        default=(), description="Names under which clients may ask for the model; default: the value of --model."
+    )
+    host: str | None = Field(
+        default=None, description="Address to listen on; default: every IPv6 and IPv4 address of the machine."
+    )
+    port: int = Field(default=8000, ge=1, le=65535, description="TCP port of the HTTP server.")
+    dtype: Dtype = Field(
+        default="auto",
+        description="Type of weights, activations and KV cache. auto: the checkpoint's type; "
+        "on a CPU without bf16 instructions float32.",
+        json_schema_extra={"resource": True},
+    )
+    max_model_len: int | None = Field(
+        default=None,
+        ge=1,
+        le=16_777_216,
+        description="Longest sequence in tokens, prompt and output together; default: the model's own limit.",
+        json_schema_extra={"resource": True},
+    )
+    gpu_memory_utilization: float = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description="Share of the device's memory for weights, activations and KV cache. "
+        "On a CPU: of the cgroup's limit, else of the machine's memory.",
+        json_schema_extra={"resource": True},
+    )
+    block_size: int = Field(
+        default=16,
+        ge=8,
+        le=128,
+        multiple_of=8,
+        description="Tokens in one block of the KV cache.",
+        json_schema_extra={"resource": True},
+    )
+    max_num_seqs: int = Field(
+        default=256,
+        ge=1,
+        le=4096,
+        description="Most sequences in one step.",
+        json_schema_extra={"resource": True},
+    )
+    max_num_batched_tokens: int = Field(
+        default=2048,
+        ge=1,
+        le=1_048_576,
+        description="Most tokens in one step, prompts and outputs together.",
+        json_schema_extra={"resource": True},
+    )
+    tensor_parallel_size: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Number of devices that share the model. Only 1 is served so far.",
+    )
+    load_format: LoadFormat = Field(
+        default="auto", description="auto and safetensors read the folder; dummy makes random weights, for benchmarks."
+    )
+    chat_template: str | None = Field(
+        default=None, description="Jinja chat template, or the path of a file with one; default: the model's own."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed for requests that bring none.")
+    drain_timeout: float = Field(
+        default=120.0, ge=0, description="Seconds that running requests may take to finish after SIGTERM."
+    )
+    stall_timeout: float = Field(
+        default=120.0, gt=0, description="Seconds without a step, while work is queued, after which /health turns 503."
+    )
+    log_level: LogLevel = Field(default="info", description="Least severe log lines to print.")
+
+    @field_validator("dtype", mode="before")
+    @classmethod
+    def _vllm_spelling(cls, value: object) -> object:
+        return _DTYPE_ALIASES.get(value, value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_device(self) -> EngineSettings:
+        if self.tensor_parallel_size != 1:
+            raise ValueError(
+                f"tensor_parallel_size {self.tensor_parallel_size}: this version serves 1 device a replica; "
+                "set --tensor-parallel-size 1"
+            )
+        return self
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        return self.served_model_name or (self.model,)
+
+
+def flag(field: str) -> str:
+    """The command-line spelling of a field: ``max_model_len`` → ``--max-model-len``."""
+    return "--" + field.replace("_", "-")
+
+
+def resource_fields() -> dict[str, FieldInfo]:
+    """Fields that ``spec.engine`` types by name; every other one goes through ``spec.engine.args``."""
+    return {
+        name: info
+        for name, info in EngineSettings.model_fields.items()
+        if isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("resource")
+    }
+
+
+def flag_given(argument: str) -> str | None:
+    """The settings field that one argument names (``--port=9`` → ``port``), or None where it is a value."""
+    if not argument.startswith("--"):
+        return None
+    return argument[2:].split("=", 1)[0].replace("-", "_")
+
+
+def parse_args(arguments: Sequence[str]) -> EngineSettings:
+    """Read a command line. The last of a repeated flag counts.
+
+    Raises:
+        SettingsError: an unknown flag (the nearest one is named), or a value out of its range.
+    """
+    parser = _parser()
+    known, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise SettingsError(_unknown(unknown[0]))
+    given: dict[str, Any] = {k: v for k, v in vars(known).items() if v is not None}
+    positional = given.pop("model_positional", None)
+    if positional is not None:
+        if given.setdefault("model", positional) != positional:
+            raise SettingsError(f"the model is given twice: {positional!r} and --model {given['model']!r}")
+    if "model" not in given:
+        raise SettingsError("no model given: llmservice-engine serve MODEL [flags]")
+    try:
+        return EngineSettings(**given)
+    except ValidationError as error:
+        raise SettingsError(_first_problem(error)) from None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(message)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add every setting to ``parser``, MODEL as a positional too. Values stay text: pydantic judges them."""
+    parser.add_argument("model_positional", nargs="?", metavar="MODEL", help="same as --model")
+    for name, info in EngineSettings.model_fields.items():
+        several = get_origin(info.annotation) is tuple
+        parser.add_argument(
+            flag(name),
+            dest=name,
+            default=None,
+            nargs="+" if several else None,
+            metavar=_metavar(info),
+            help=f"{info.description} [default: {info.default}]".replace("%", "%%"),
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    add_flags(parser)
+    return parser
+
+
+def _metavar(info: FieldInfo) -> str:
+    if get_origin(info.annotation) is Literal:
+        return "|".join(str(value) for value in get_args(info.annotation))
+    return "VALUE"
+
+
+def _unknown(argument: str) -> str:
+    name = argument.split("=", 1)[0]
+    flags = [flag(field) for field in EngineSettings.model_fields]
+    nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else "; `llmservice-engine serve --help` lists the flags"
+    return f"unknown flag {name}{hint}"
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    field = str(problem["loc"][0]) if problem["loc"] else ""
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{flag(field)} {problem['input']!r}: {message}" if field else message

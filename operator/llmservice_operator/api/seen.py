@@ -1,0 +1,63 @@
+"""What the operator sees of one object's children, and what its writes came to.
+
+Plain Kubernetes objects (dicts as the API server sends them, ``managedFields`` stripped), taken from the store
+without a request. ``desired`` and ``status`` read these; only ``live`` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One ``LLMService``'s surroundings at one moment."""
+
+    children: Mapping[tuple[str, str], Object] = field(default_factory=dict)  # (kind, name) → object we manage
+    pods: tuple[Object, ...] = ()  # of this object, every revision, terminating ones too
+    claims: Mapping[str, Object] = field(default_factory=dict)  # referenced claims that exist, by name
+
+    def child(self, kind: str, name: str) -> Object | None:
+        return self.children.get((kind, name))
+
+
+class Action(StrEnum):
+    CREATED = "created"
+    PATCHED = "patched"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    REFUSED = "refused"  # the API server said no, for good: the spec (or a foreign owner) must change
+    FAILED = "failed"  # may succeed later: conflict, throttled, unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedChild:
+    """What one child's write came to. ``live`` is the object afterwards, None where there is none."""
+
+    kind: str
+    name: str
+    action: Action
+    live: Object | None = None
+    message: str = ""  # the API server's own words, for REFUSED and FAILED
+    status_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    children: tuple[AppliedChild, ...] = ()
+
+    def of(self, kind: str) -> AppliedChild | None:
+        return next((child for child in self.children if child.kind == kind), None)
+
+    @property
+    def refused(self) -> tuple[AppliedChild, ...]:
+        return tuple(child for child in self.children if child.action is Action.REFUSED)
+
+    @property
+    def failed(self) -> tuple[AppliedChild, ...]:
+        return tuple(child for child in self.children if child.action is Action.FAILED)
