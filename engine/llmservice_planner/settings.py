@@ -36,7 +36,8 @@ class EngineSettings(BaseModel):
 
     model: str = Field(min_length=1, description="Folder of the model in Hugging Face's layout.")
     served_model_name: tuple[str, ...] = Field(
-        default=(), description="Names under which clients may ask for the model; default: the value of --model."
+        default=(),
+        description="Names under which clients may ask for the model; default: the value of --model.",
     )
     host: str | None = Field(
         default=None, description="Address to listen on; default: every IPv6 and IPv4 address of the machine."
@@ -92,17 +93,21 @@ class EngineSettings(BaseModel):
         description="Number of devices that share the model. Only 1 is served so far.",
     )
     load_format: LoadFormat = Field(
-        default="auto", description="auto and safetensors read the folder; dummy makes random weights, for benchmarks."
+        default="auto",
+        description="auto and safetensors read the folder; dummy makes random weights, for benchmarks.",
     )
     chat_template: str | None = Field(
-        default=None, description="Jinja chat template, or the path of a file with one; default: the model's own."
+        default=None,
+        description="Jinja chat template, or the path of a file with one; default: the model's own.",
     )
     seed: int = Field(default=0, ge=0, description="Seed for requests that bring none.")
     drain_timeout: float = Field(
         default=120.0, ge=0, description="Seconds that running requests may take to finish after SIGTERM."
     )
     stall_timeout: float = Field(
-        default=120.0, gt=0, description="Seconds without a step, while work is queued, after which /health turns 503."
+        default=120.0,
+        gt=0,
+        description="Seconds without a step, while work is queued, after which /health turns 503.",
     )
     log_level: LogLevel = Field(default="info", description="Least severe log lines to print.")
 
@@ -158,9 +163,8 @@ def parse_args(arguments: Sequence[str]) -> EngineSettings:
         raise SettingsError(_unknown(unknown[0]))
     given: dict[str, Any] = {k: v for k, v in vars(known).items() if v is not None}
     positional = given.pop("model_positional", None)
-    if positional is not None:
-        if given.setdefault("model", positional) != positional:
-            raise SettingsError(f"the model is given twice: {positional!r} and --model {given['model']!r}")
+    if positional is not None and given.setdefault("model", positional) != positional:
+        raise SettingsError(f"the model is given twice: {positional!r} and --model {given['model']!r}")
     if "model" not in given:
         raise SettingsError("no model given: llmservice-engine serve MODEL [flags]")
     try:
@@ -205,7 +209,9 @@ def _unknown(argument: str) -> str:
     name = argument.split("=", 1)[0]
     flags = [flag(field) for field in EngineSettings.model_fields]
     nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.6)
-    hint = f"; did you mean {nearest[0]}?" if nearest else "; `llmservice-engine serve --help` lists the flags"
+    hint = (
+        f"; did you mean {nearest[0]}?" if nearest else "; `llmservice-engine serve --help` lists the flags"
+    )
     return f"unknown flag {name}{hint}"
 
 
