@@ -34,6 +34,7 @@ check: $(VENV)/.ready ## static: ruff, mypy --strict, import-linter, generated f
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m llmservice_operator.api.crd --check
+	$(PY) -m e2e.reference --check
 
 unit engine control-plane e2e: $(VENV)/.ready ## one tier of the tests
 	@$(PY) -m e2e.tiers --only $@
@@ -59,8 +60,9 @@ images: $(VENV)/.ready ## the operator's and the engine's images from their Dock
 	@$(PY) -m e2e.images operator
 	@$(PY) -m e2e.images engine
 
-generate: $(VENV)/.ready ## the CRD, and the chart's copy of it
+generate: $(VENV)/.ready ## the CRD, the chart's copy of it, the reference pages
 	$(PY) -m llmservice_operator.api.crd
+	$(PY) -m e2e.reference
 
 bench: $(VENV)/.ready ## the engine's four loads against a server on this machine
 	@$(PY) -m e2e.bench_engine

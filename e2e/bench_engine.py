@@ -28,7 +28,17 @@ def main() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    server = [ENGINE, "serve", str(model.ensure()), "--host", "127.0.0.1", "--port", port, "--log-level", "warning"]
+    server = [
+        ENGINE,
+        "serve",
+        str(model.ensure()),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--log-level",
+        "warning",
+    ]
     with subprocess.Popen(server) as process:
         try:
             url = f"http://127.0.0.1:{port}"

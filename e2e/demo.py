@@ -45,7 +45,9 @@ def check_machine() -> None:
         if sys.platform != "linux" or os.geteuid() != 0:
             raise DemoFailed("the demo makes a real node (containers, network): run it as root on Linux")
         if not shutil.which("go"):
-            raise DemoFailed("Go is missing (it builds Kubernetes, 1.26 or newer): install it, or add it to PATH")
+            raise DemoFailed(
+                "Go is missing (it builds Kubernetes, 1.26 or newer): install it, or add it to PATH"
+            )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -105,7 +107,7 @@ def watch(kubectl: Kubectl, name: str) -> None:
                     console.print(f"  {row[0]:5.1f} s  {row[1]}={row[2]} {row[3]}: {row[4]}", soft_wrap=True)
             if live is not None:
                 live.update(_table(lines, elapsed))
-            ready = next((c for c in conditions if c["type"] == "Ready"), {})
+            ready: dict[str, Any] = next((c for c in conditions if c["type"] == "Ready"), {})
             if ready.get("status") == "True":
                 return
             if elapsed > READY_WITHIN:
@@ -140,7 +142,7 @@ def _nothing() -> Iterator[None]:
 def say_what_next(cluster: target.Target, name: str, seconds: float) -> None:
     prefix = ""
     if cluster.local is not None:
-        prefix = f"eval \"$({sys.executable} -m e2e.cluster env --name {NAME})\"\n  "
+        prefix = f'eval "$({sys.executable} -m e2e.cluster env --name {NAME})"\n  '
     console.print(
         f"\n[bold green]Served in {seconds:.0f} s.[/] The cluster stays up. Next:\n"
         f"  {prefix}kubectl -n {NAMESPACE} get llmsvc\n"

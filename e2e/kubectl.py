@@ -42,7 +42,13 @@ class Kubectl:
 
     def _run(self, argv: list[str], stdin: str | None, timeout: float) -> str:
         done = subprocess.run(
-            argv, input=stdin, env=self.environment(), capture_output=True, text=True, timeout=timeout, check=False
+            argv,
+            input=stdin,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         if done.returncode:
             raise CommandFailed(f"{' '.join(argv[:6])}: {done.stderr.strip() or done.stdout.strip()}")

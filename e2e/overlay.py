@@ -41,12 +41,14 @@ def template() -> dict[str, Any]:
                     "name": "engine",
                     "command": [str(Path(sys.prefix) / "bin" / "llmservice-engine")],
                     "volumeMounts": [
-                        {"name": name, "mountPath": str(path), "readOnly": True} for name, path in folders.items()
+                        {"name": name, "mountPath": str(path), "readOnly": True}
+                        for name, path in folders.items()
                     ],
                 }
             ],
             "volumes": [
-                {"name": name, "persistentVolumeClaim": {"claimName": name, "readOnly": True}} for name in folders
+                {"name": name, "persistentVolumeClaim": {"claimName": name, "readOnly": True}}
+                for name in folders
             ],
         }
     }

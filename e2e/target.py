@@ -72,18 +72,25 @@ class Target:
     def drop_namespace(self, namespace: str) -> None:
         self.kubectl("delete", "namespace", namespace, "--timeout=90s")
         if self.kind != "current":
-            names = {made["metadata"]["name"] for made in self._volumes(namespace) if made["kind"] == "PersistentVolume"}
+            names = {
+                made["metadata"]["name"]
+                for made in self._volumes(namespace)
+                if made["kind"] == "PersistentVolume"
+            }
             self.kubectl("delete", "pv", "--ignore-not-found", *names)
 
     def _volumes(self, namespace: str) -> list[dict[str, Any]]:
         folders = {"smollm2": model.ensure(), **({} if self.engine_image else overlay.host_folders())}
-        return [made for name, path in folders.items() for made in overlay.volume_and_claim(namespace, name, path)]
+        return [
+            made for name, path in folders.items() for made in overlay.volume_and_claim(namespace, name, path)
+        ]
 
     def manifest(self, **changes: Any) -> dict[str, Any]:
         """``examples/smollm2-cpu.yaml`` with the overlay of this cluster, if it has one, merged in."""
         made: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
         cluster = {"spec": {"engine": {"image": self.engine_image}}} if self.engine_image else overlay.patch()
-        return merged(merged(made, cluster), changes)
+        complete: dict[str, Any] = merged(merged(made, cluster), changes)
+        return complete
 
 
 def bring_up(name: str) -> Target:

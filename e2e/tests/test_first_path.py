@@ -38,18 +38,24 @@ def seed_article(of: str) -> str:
     articles = [path.read_text() for path in sorted(SEEDS.glob("*.txt"))] if SEEDS.is_dir() else []
     found = next((article for article in articles if of in article), None)
     if found is None:
-        pytest.skip("the seed articles are not beside this checkout (../shared/seeds): their clients cannot be run")
+        pytest.skip(
+            "the seed articles are not beside this checkout (../shared/seeds): their clients cannot be run"
+        )
     return found
 
 
 def test_the_second_seed_articles_client_runs_unmodified(served: Kubectl, tmp_path: Path) -> None:
     article = seed_article("class VllmClient")
-    code = re.search(r"^import time\nimport json\n.*?^        print\(f\"\\nFailed to connect[^\n]*$", article, re.M | re.S)
+    code = re.search(
+        r"^import time\nimport json\n.*?^        print\(f\"\\nFailed to connect[^\n]*$", article, re.M | re.S
+    )
     assert code, "the article's script was not found"
     script = tmp_path / "client.py"
     script.write_text(code[0])
     with served.port_forward("service/smollm2", 8000):
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
+        )
     assert "Stream session finished successfully." in done.stdout, done.stdout + done.stderr
     assert "Time to First Token (TTFB) established" in done.stderr
     assert int(re.search(r"Tokens: (\d+)", done.stderr)[1]) > 5  # type: ignore[index]
@@ -62,7 +68,9 @@ def test_the_first_seed_articles_curl_is_answered(served: Kubectl, tmp_path: Pat
     with served.port_forward("service/smollm2", 0) as url:
         host = "http://vllm-llama3-svc.ai-workloads.svc.cluster.local:8000"
         command = curl[0].replace(host, url)  # the Service's name is the article's, ours is the object's
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False
+        )
     assert '"finish_reason"' in done.stdout, done.stdout + done.stderr
 
 
@@ -128,8 +136,10 @@ def test_scale_edit_and_delete(cluster: target.Target, namespace: Kubectl) -> No
     namespace("patch", "llmsvc", "smollm2", "--type=merge", "-p", change)
     until(
         lambda: namespace.get("llmsvc", "smollm2"),
-        lambda it: it["status"]["observedGeneration"] == it["metadata"]["generation"]
-        and {c["type"]: c["status"] for c in it["status"]["conditions"]}.get("Ready") == "True",
+        lambda it: (
+            it["status"]["observedGeneration"] == it["metadata"]["generation"]
+            and {c["type"]: c["status"] for c in it["status"]["conditions"]}.get("Ready") == "True"
+        ),
         120,
     )
     with namespace.port_forward("service/smollm2", 0) as url:

@@ -12,7 +12,9 @@ SELECTOR = ("-l", "app.kubernetes.io/name=llmservice-operator")
 
 def leader(cluster: target.Target) -> str:
     leases = Kubectl.items(in_system(cluster), "leases")
-    return next(str(lease["spec"]["holderIdentity"]) for lease in leases if lease["spec"].get("holderIdentity"))
+    return next(
+        str(lease["spec"]["holderIdentity"]) for lease in leases if lease["spec"].get("holderIdentity")
+    )
 
 
 def in_system(cluster: target.Target) -> Kubectl:
@@ -29,7 +31,14 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed(
     # A pod killed without grace is a process killed with SIGKILL: it releases nothing.
     system("delete", "pod", first.split("_")[0], "--grace-period=0", "--force")
     started = time.monotonic()
-    served("patch", "llmsvc", "smollm2", "--type=merge", "-p", '{"spec":{"expose":{"service":{"labels":{"edited":"yes"}}}}}')
+    served(
+        "patch",
+        "llmsvc",
+        "smollm2",
+        "--type=merge",
+        "-p",
+        '{"spec":{"expose":{"service":{"labels":{"edited":"yes"}}}}}',
+    )
     until(
         lambda: served.get("service", "smollm2")["metadata"]["labels"].get("edited"),
         lambda label: label == "yes",
@@ -38,7 +47,11 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed(
     print(f"took over in {time.monotonic() - started:.1f} s")
     assert leader(cluster) != first
     served("patch", "llmsvc", "smollm2", "--type=json", "-p", '[{"op":"remove","path":"/spec/expose"}]')
-    until(lambda: "edited" in served.get("service", "smollm2")["metadata"]["labels"], lambda there: not there, 30)
+    until(
+        lambda: "edited" in served.get("service", "smollm2")["metadata"]["labels"],
+        lambda there: not there,
+        30,
+    )
 
 
 def test_an_upgrade_with_other_defaults_restarts_no_pod(cluster: target.Target, served: Kubectl) -> None:

@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 class Seen:
     """One ``LLMService``'s surroundings at one moment."""
 
-    children: Mapping[tuple[str, str], Object] = field(default_factory=dict)  # (kind, name) → object we manage
+    children: Mapping[tuple[str, str], Object] = field(default_factory=dict)  # ours, by (kind, name)
     pods: tuple[Object, ...] = ()  # of this object, every revision, terminating ones too
     claims: Mapping[str, Object] = field(default_factory=dict)  # referenced claims that exist, by name
 

@@ -1,0 +1,1 @@
+"""What should be there: spec and budget to child objects. Pure."""

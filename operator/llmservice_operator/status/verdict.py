@@ -1,0 +1,180 @@
+"""The chain of questions that decides an object's state. The first one that has an answer counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from llmservice_operator.api.seen import AppliedChild
+from llmservice_operator.status import view
+from llmservice_operator.status.view import View
+
+
+class State(Enum):
+    READY = "ready"
+    RECONCILING = "reconciling"  # may still succeed
+    STALLED = "stalled"  # the spec must change, or time is up
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: State
+    reason: str
+    message: str
+
+
+def decide(seen: View) -> Verdict:
+    for question in _QUESTIONS:
+        verdict = question(seen)
+        if verdict is not None:
+            return verdict
+    return Verdict(State.READY, "ReplicasAvailable", f"{_of(seen, seen.counts.available)} available")
+
+
+def child_is_refused(seen: View) -> Verdict | None:
+    for child in seen.applied.refused:
+        text = f"{child.kind} {child.name}: {child.message}"
+        return Verdict(State.STALLED, _refusal(seen, child), text)
+    return None
+
+
+def write_failed(seen: View) -> Verdict | None:
+    for child in seen.applied.failed:
+        return Verdict(State.RECONCILING, "ApplyFailed", f"{child.kind} {child.name}: {child.message}")
+    return None
+
+
+def nothing_is_wanted(seen: View) -> Verdict | None:
+    if seen.replicas or seen.counts.replicas:
+        return None
+    if seen.deployment is not None and not _observed(seen):
+        return None
+    if seen.wanted.spec.suspend:
+        return Verdict(State.READY, "Suspended", "suspended: no replica runs")
+    return Verdict(State.READY, "ScaledToZero", "scaled to zero: no replica runs")
+
+
+def claim_is_missing(seen: View) -> Verdict | None:
+    if seen.claim_exists:
+        return None
+    name, namespace = seen.wanted.claim_name, seen.wanted.namespace
+    text = f"PersistentVolumeClaim {name} does not exist in namespace {namespace} (spec.model.source.pvc.claimName)"
+    if seen.counts.available:
+        text += "; what runs goes on"
+    return Verdict(State.RECONCILING, "ClaimNotFound", text)
+
+
+def deployment_is_not_observed(seen: View) -> Verdict | None:
+    if seen.current:
+        return None
+    return Verdict(State.RECONCILING, "DeploymentPending", "waiting for the Deployment's controller")
+
+
+def all_replicas_are_up(seen: View) -> Verdict | None:
+    counts = seen.counts
+    if not counts.replicas == counts.updated == counts.available == seen.replicas:
+        return None
+    return Verdict(State.READY, "ReplicasAvailable", f"{_of(seen, counts.available)} available")
+
+
+def time_is_up(seen: View) -> Verdict | None:
+    progressing = _deployment_condition(seen, "Progressing")
+    if progressing.get("reason") != "ProgressDeadlineExceeded":
+        return None
+    cause = pods_cannot_be_made(seen) or pods_are_failing(seen)
+    if cause is not None:
+        return Verdict(State.STALLED, cause.reason, cause.message)
+    text = _with_progress(seen, progressing.get("message", ""))
+    return Verdict(State.STALLED, "ProgressDeadlineExceeded", text)
+
+
+def pods_are_failing(seen: View) -> Verdict | None:
+    if seen.failure is None:
+        return None
+    state = State.STALLED if seen.failure.final else State.RECONCILING
+    return Verdict(state, seen.failure.reason, _pod_message(seen))
+
+
+def pods_cannot_be_made(seen: View) -> Verdict | None:
+    """A quota, a pod security level or a missing runtime class stands in the way."""
+    failing = _deployment_condition(seen, "ReplicaFailure")
+    if failing.get("status") != "True":
+        return None
+    return Verdict(State.RECONCILING, failing.get("reason") or "FailedCreate", failing.get("message", ""))
+
+
+def rollout_is_under_way(seen: View) -> Verdict | None:
+    if seen.counts.updated >= seen.replicas:
+        return None
+    return Verdict(
+        State.RECONCILING, "RollingOut", _with_progress(seen, f"{_of(seen, seen.counts.updated)} updated")
+    )
+
+
+def replicas_are_starting(seen: View) -> Verdict | None:
+    if seen.counts.available >= seen.replicas:
+        return None
+    text = _with_progress(seen, f"{_of(seen, seen.counts.available)} available")
+    return Verdict(State.RECONCILING, "ReplicasStarting", text)
+
+
+def old_replicas_remain(seen: View) -> Verdict | None:
+    extra = seen.counts.replicas - seen.replicas
+    return Verdict(State.RECONCILING, "ReplicasEnding", f"{extra} more replicas than wanted are ending")
+
+
+_QUESTIONS: tuple[Callable[[View], Verdict | None], ...] = (
+    child_is_refused,
+    write_failed,
+    nothing_is_wanted,
+    claim_is_missing,
+    deployment_is_not_observed,
+    all_replicas_are_up,
+    time_is_up,
+    pods_cannot_be_made,
+    pods_are_failing,
+    rollout_is_under_way,
+    replicas_are_starting,
+    old_replicas_remain,
+)
+
+
+def _refusal(seen: View, child: AppliedChild) -> str:
+    match child.status_code:
+        case None | 409:
+            return "ChildConflict"  # somebody else owns an object of that name
+        case 403:
+            return "Forbidden"
+        case _ if child.kind == "Service":
+            return "InvalidService"
+    given = seen.wanted.spec.template
+    return "InvalidTemplate" if given.spec or given.metadata else "InvalidSpec"
+
+
+def _observed(seen: View) -> bool:
+    deployment = seen.deployment or {}
+    observed = deployment.get("status", {}).get("observedGeneration", 0)
+    return bool(observed >= deployment.get("metadata", {}).get("generation", 0))
+
+
+def _deployment_condition(seen: View, kind: str) -> dict[str, str]:
+    return dict(view.condition(seen.deployment, kind)) if seen.deployment is not None else {}
+
+
+def _pod_message(seen: View) -> str:
+    assert seen.failure is not None, "asked only where a pod fails"
+    text = f"pod {seen.failure.pod}: {seen.failure.message}"
+    return f"{text}; older replicas still serve" if seen.counts.available and _is_rolling(seen) else text
+
+
+def _with_progress(seen: View, text: str) -> str:
+    return f"{text}; {seen.progress}" if seen.progress else text
+
+
+def _is_rolling(seen: View) -> bool:
+    return seen.counts.updated < seen.counts.replicas or seen.counts.updated < seen.replicas
+
+
+def _of(seen: View, count: int) -> str:
+    return f"{count} of {seen.replicas} replica{'' if seen.replicas == 1 else 's'}"

@@ -1,0 +1,95 @@
+"""What a judgement is made from, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llmservice_planner.startup import StartupBudget
+
+from llmservice_operator.api import names, revision
+from llmservice_operator.api.seen import Applied, Object, Seen
+from llmservice_operator.api.spec import LLMService
+from llmservice_operator.status import failures, progress
+from llmservice_operator.status.failures import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of the Deployment's replicas."""
+
+    replicas: int = 0
+    ready: int = 0
+    updated: int = 0
+    available: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    wanted: LLMService
+    applied: Applied
+    claim_exists: bool
+    deployment: Object | None  # after our write
+    counts: Counts
+    replicas: int  # wanted
+    current: bool  # the Deployment has this spec's template, and its controller has seen it
+    failure: Failure | None  # of the pods of this spec's template
+    progress: str  # of those pods, and what slows them; empty: nothing to say
+
+
+def look(wanted: LLMService, budget: StartupBudget, seen: Seen, applied: Applied) -> View:
+    written = applied.of("Deployment")
+    deployment = written.live if written is not None and written.live is not None else None
+    if deployment is None:
+        deployment = seen.child("Deployment", names.child(wanted.name))
+    spec_hash = revision.hash_of(wanted)
+    pods = tuple(pod for pod in seen.pods if _label(pod.get("metadata", {})) == spec_hash)
+    replicas = _wanted_replicas(wanted, deployment)
+    claim = seen.claims.get(wanted.claim_name)
+    told = (progress.slowest(pods), progress.unshared(claim, replicas))
+    return View(
+        wanted=wanted,
+        applied=applied,
+        claim_exists=claim is not None,
+        deployment=deployment,
+        counts=counts(deployment),
+        replicas=replicas,
+        current=_is_current(deployment, spec_hash),
+        failure=failures.worst(pods, budget),
+        progress="; ".join(text for text in told if text),
+    )
+
+
+def counts(deployment: Object | None) -> Counts:
+    status = (deployment or {}).get("status", {})
+    return Counts(
+        replicas=status.get("replicas", 0),
+        ready=status.get("readyReplicas", 0),
+        updated=status.get("updatedReplicas", 0),
+        available=status.get("availableReplicas", 0),
+    )
+
+
+def condition(deployment: Object, kind: str) -> Mapping[str, Any]:
+    given: Sequence[Mapping[str, Any]] = deployment.get("status", {}).get("conditions") or ()
+    return next((found for found in given if found.get("type") == kind), {})
+
+
+def _wanted_replicas(wanted: LLMService, deployment: Object | None) -> int:
+    if wanted.replicas is not None:
+        return wanted.replicas
+    return int((deployment or {}).get("spec", {}).get("replicas", 1))
+
+
+def _is_current(deployment: Object | None, spec_hash: str) -> bool:
+    if deployment is None:
+        return False
+    observed = deployment.get("status", {}).get("observedGeneration", 0)
+    template = deployment["spec"]["template"]["metadata"]
+    return _label(template) == spec_hash and observed >= deployment["metadata"].get("generation", 0)
+
+
+def _label(metadata: Mapping[str, Any]) -> str | None:
+    found = (metadata.get("labels") or {}).get(names.REVISION_LABEL)
+    return str(found) if found else None
