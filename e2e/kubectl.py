@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import yaml
 
-
 T = TypeVar("T")
 
 

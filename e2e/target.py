@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from e2e import model, overlay
+from e2e import machine, model, overlay
 from e2e.cluster import launcher
 from e2e.images import operator as operator_image
 from e2e.images import python_host
@@ -27,16 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "llmservice-operator"
 EXAMPLE = ROOT / "examples" / "smollm2-cpu.yaml"
 OPERATOR_NAMESPACE = "llmservice-system"
-
-
-def kind_of_cluster() -> str:
-    """``CLUSTER``, or what this machine has."""
-    asked = os.environ.get("CLUSTER")
-    if asked:
-        if asked not in ("local", "kind", "current"):
-            raise SystemExit(f"CLUSTER={asked}: local, kind or current")
-        return asked
-    return "kind" if _docker_answers() and shutil.which("kind") else "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +84,7 @@ class Target:
 
 def bring_up(name: str) -> Target:
     """A cluster of the chosen kind with the images on it; a running one of that name is used again."""
-    kind = kind_of_cluster()
+    kind = machine.kind_of_cluster()
     if kind == "current":
         kubeconfig = Path(os.environ.get("KUBECONFIG", Path.home() / ".kube" / "config"))
         return Target(kind, Kubectl(kubeconfig), os.environ["OPERATOR_IMAGE"], os.environ["ENGINE_IMAGE"])
@@ -110,7 +99,7 @@ def bring_up(name: str) -> Target:
 
 
 def take_down(name: str) -> None:
-    kind = kind_of_cluster()
+    kind = machine.kind_of_cluster()
     if kind == "kind":
         subprocess.run(["kind", "delete", "cluster", "--name", name], check=True)
     elif kind == "local":
@@ -128,12 +117,6 @@ def merged(base: Any, change: Any) -> Any:
         else:
             result[key] = merged(result.get(key), value)
     return result
-
-
-def _docker_answers() -> bool:
-    if not shutil.which("docker"):
-        return False
-    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 def _kind(name: str) -> Target:

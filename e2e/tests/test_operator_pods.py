@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from e2e import target
 from e2e.kubectl import Kubectl, until
@@ -18,8 +19,6 @@ def leader(cluster: target.Target) -> str:
 
 
 def in_system(cluster: target.Target) -> Kubectl:
-    from dataclasses import replace
-
     return replace(cluster.kubectl, namespace=target.OPERATOR_NAMESPACE)
 
 
