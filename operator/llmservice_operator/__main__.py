@@ -1,0 +1,7 @@
+"""``python -m llmservice_operator``."""
+
+from __future__ import annotations
+
+from llmservice_operator.cli import main
+
+main()

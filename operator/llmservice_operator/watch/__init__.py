@@ -1,0 +1,1 @@
+"""Events in, keys out: the kopf shell, the relist that closes its gaps, the queue and its workers."""

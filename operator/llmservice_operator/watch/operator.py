@@ -1,0 +1,222 @@
+"""The running operator: every part wired together, from start to exit.
+
+Crash-only: whatever ends for good (kopf, the lease, a worker) ends the process, and its restart is the recovery.
+A follower watches as the leader does, so that it can take over with its store warm; it writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prometheus_client import Gauge
+
+from llmservice_operator.api import crd
+from llmservice_operator.api.defaults import Defaults
+from llmservice_operator.controller import Controller, Next
+from llmservice_operator.live import kinds, schema
+from llmservice_operator.live.client import Client
+from llmservice_operator.live.cluster import Cluster
+from llmservice_operator.live.connection import Connection
+from llmservice_operator.live.kinds import Kind
+from llmservice_operator.live.lease import Lease, Lost
+from llmservice_operator.live.store import Body, Key, Store
+from llmservice_operator.watch import probes
+from llmservice_operator.watch.queue import Queue, Urgency
+from llmservice_operator.watch.relist import Relist
+from llmservice_operator.watch.shell import SILENCE, Shell
+
+DEBOUNCE = 0.1  # seconds: a child's events come in flurries
+STUCK = 120.0  # seconds that a key may wait for a worker before the process counts as sick
+FINISH = 1.5  # seconds that running reconciles get at the end; with lease.DEADLINE less than lease.DURATION
+RELEASE = 1.0  # seconds for giving the lease back
+
+QUEUE_DEPTH = Gauge("llmservice_operator_queue_depth", "Objects that wait for a worker")
+QUEUE_AGE = Gauge("llmservice_operator_queue_age_seconds", "How long the oldest of them has waited")
+LEADER = Gauge("llmservice_operator_leader", "1 where this replica leads")
+OBJECTS = Gauge("llmservice_operator_objects", "LLMService objects known")
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Ended(RuntimeError):
+    """A part that must never end has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    lease_namespace: str
+    lease_name: str
+    identity: str
+    defaults: Defaults = field(default_factory=Defaults)
+    health_port: int = 8080
+    workers: int = 8
+    kubeconfig: Path | None = None
+    namespaces: tuple[str, ...] = ()  # empty: all
+
+
+async def run(options: Options) -> int:
+    """Run until a signal (0) or until a part ends for good (1).
+
+    Raises:
+        NoCluster: there is nothing to connect to.
+        PortTaken: the probes cannot be served.
+    """
+    connection = await Connection.load(options.kubeconfig)
+    async with connection.session() as session:
+        return await Operator(connection, Client(session, connection.server), options).run()
+
+
+class Operator:
+    def __init__(self, connection: Connection, client: Client, options: Options) -> None:
+        self._options = options
+        self._connection = connection
+        self._client = client
+        self._store = Store()
+        self._queue: Queue[Key] = Queue()
+        self._controller = Controller(self._store, Cluster(client, self._store), options.defaults)
+        self._lease = Lease(client, options.lease_namespace, options.lease_name, options.identity)
+        self._relist = Relist(client, self._store, options.namespaces, self._learnt)
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._shell = Shell(connection, options.namespaces, self._heard, self._shell_ended)
+        self._watching_since: float | None = None
+        self._leading = False
+        QUEUE_DEPTH.set_function(self._queue.depth)
+        QUEUE_AGE.set_function(self._queue.age)
+        LEADER.set_function(lambda: float(self._leading))
+        OBJECTS.set_function(lambda: float(len(self._store.services())))
+
+    async def run(self) -> int:
+        runner = await probes.serve(self._options.health_port, self._unhealthy, self._unready)
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told.set)
+        work = asyncio.create_task(self._work(), name="work")
+        signalled = asyncio.create_task(told.wait(), name="signal")
+        await asyncio.wait({work, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        signalled.cancel()
+        if work.done():
+            _explain(work.exception())
+        work.cancel()
+        await asyncio.wait({work})
+        self._leading = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE):
+                await self._lease.release()
+        await runner.cleanup()
+        logger.info("stopped" if told.is_set() else "stopped, to be restarted")
+        return 0 if told.is_set() else 1
+
+    async def _work(self) -> None:
+        """Watch; wait to lead; lead. Ends only by an exception."""
+        logger.info("starting as %s", self._options.identity)
+        await schema.wait_served(self._client)
+        await self._relist.first()
+        self._watching_since = time.monotonic()
+        self._shell.start()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._shell_lives(), name="kopf")
+            group.create_task(self._relist.forever(), name="relist")
+            group.create_task(self._check_schema(), name="schema")
+            logger.info("watching; waiting to lead")
+            await self._lease.acquire()
+            logger.info("leading")
+            self._leading = True
+            for key in self._store.services():
+                self._queue.add(key, urgency=Urgency.BULK)
+            group.create_task(self._lease.hold(), name="lease")
+            for number in range(self._options.workers):
+                group.create_task(self._worker(), name=f"worker {number}")
+
+    # --- events in, keys out ---------------------------------------------------------------------------------
+    def _heard(self, event: str, kind: Kind, body: Body) -> None:
+        changed = self._store.drop(kind, body) if event == "DELETED" else self._store.put(kind, body)
+        if changed:
+            first = kind is kinds.LLMSERVICE and event in ("ADDED", "LISTED")
+            self._enqueue(kind, body, Urgency.BULK if first else Urgency.NOW)
+
+    def _learnt(self, kind: Kind, body: Body) -> None:
+        self._enqueue(kind, body, Urgency.BULK)
+
+    def _enqueue(self, kind: Kind, body: Body, urgency: Urgency) -> None:
+        if not self._leading:
+            return  # whoever comes to lead begins with everything
+        for key in self._store.concerned(kind, body):
+            self._queue.add(key, 0.0 if kind is kinds.LLMSERVICE else DEBOUNCE, urgency)
+
+    # --- keys to the controller ------------------------------------------------------------------------------
+    async def _worker(self) -> None:
+        while True:
+            key = await self._queue.take()
+            outcome = await _unbroken(self._controller.handle(key), FINISH)
+            if outcome.next is Next.RETRY:
+                self._queue.retry(key)
+            else:
+                self._queue.done(key, outcome.after if outcome.next is Next.LATER else None)
+
+    # --- what must never end ---------------------------------------------------------------------------------
+    async def _shell_lives(self) -> None:
+        await self._ended
+        raise Ended("the watches ended")
+
+    def _shell_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            logger.error("the watches ended: %r", error)
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _check_schema(self) -> None:
+        ours: dict[str, Any] = crd.generate()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        await schema.check(self._client, ours)
+
+    # --- probes ----------------------------------------------------------------------------------------------
+    async def _unhealthy(self) -> str | None:
+        if self._watching_since is None:
+            return None
+        expected = len(kinds.ALL) * max(1, len(self._options.namespaces))
+        silence = self._connection.watches.quietest(expected, self._watching_since)
+        if silence > SILENCE:
+            return f"a watch has been silent for {silence:.0f} s"
+        if not await self._shell.responsive(within=5.0):
+            return "the watches' event loop is stuck"
+        if self._leading and self._queue.age() > STUCK:
+            return f"an object has waited for a worker for {self._queue.age():.0f} s"
+        return None
+
+    async def _unready(self) -> str | None:
+        return None if self._store.ready else "not every kind has been listed yet"
+
+
+async def _unbroken(work: Coroutine[Any, Any, T], grace: float) -> T:
+    """``work``; when we are cancelled it gets so many seconds to end by itself."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=grace)
+        task.cancel()
+        raise
+
+
+def _explain(error: BaseException | None) -> None:
+    for leaf in _leaves(error):
+        expected = isinstance(leaf, (Ended, Lost))
+        logger.error("%s", leaf, exc_info=None if expected else leaf)
+
+
+def _leaves(error: BaseException | None) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for below in error.exceptions:
+            yield from _leaves(below)
+    elif error is not None:
+        yield error
