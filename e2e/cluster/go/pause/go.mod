@@ -1,0 +1,3 @@
+module llmservice.local/cluster/pause
+
+go 1.26.0
