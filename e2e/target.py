@@ -54,12 +54,16 @@ class Target:
         self.kubectl.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
         )
+        inside = replace(self.kubectl, namespace=namespace)
         if self.kind != "current":
-            self.kubectl.apply(*self._volumes(namespace))
-        return replace(self.kubectl, namespace=namespace)
+            inside.apply(*self._volumes(namespace))
+        return inside
 
     def drop_namespace(self, namespace: str) -> None:
-        self.kubectl("delete", "namespace", namespace, "--timeout=90s")
+        # The objects first: the namespace controller would wait for half of the pods' longest grace.
+        inside = replace(self.kubectl, namespace=namespace)
+        inside("delete", "llmsvc", "--all", "--cascade=foreground", "--timeout=90s")
+        inside("delete", "namespace", namespace, "--timeout=90s")
         if self.kind != "current":
             names = {
                 made["metadata"]["name"]

@@ -69,10 +69,12 @@ def test_an_upgrade_with_other_defaults_restarts_no_pod(cluster: target.Target, 
 
 def test_without_the_operator_a_namespace_still_goes(cluster: target.Target) -> None:
     kubectl = cluster.make_namespace("orphan")
-    kubectl.apply(cluster.manifest())
+    # A namespace waits for half of its pods' longest grace before it looks again: keep that short.
+    kubectl.apply(cluster.manifest(spec={"rollout": {"drainTimeout": "5s"}}))
     kubectl("wait", "--for=condition=Ready", "llmsvc/smollm2", "--timeout=120s", timeout=130)
     cluster.kubectl.run_helm("uninstall", "llmservice", "--namespace", target.OPERATOR_NAMESPACE, "--wait")
     try:
-        cluster.drop_namespace("orphan")
+        kubectl("delete", "namespace", "orphan", "--timeout=60s")
+        cluster.drop_volumes("orphan")
     finally:
         cluster.install_operator()

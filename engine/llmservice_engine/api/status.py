@@ -1,0 +1,72 @@
+"""Probes, the model list, version and metrics. All answered from memory."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from llmservice_engine.api import problem
+from llmservice_engine.api.handlers import SERVICE
+from llmservice_engine.api.service import Phase, Service
+
+
+async def health(request: web.Request) -> web.Response:
+    """Liveness: 200 while steps advance, also in the drain."""
+    return _verdict(request.app[SERVICE].health())
+
+
+async def ready(request: web.Request) -> web.Response:
+    """Readiness: 200 while new requests are wanted."""
+    return _verdict(request.app[SERVICE].readiness())
+
+
+async def models(request: web.Request) -> web.Response:
+    service = _loaded(request)
+    return problem.json_response(
+        {"object": "list", "data": [_model(service, n) for n in service.settings.served_names]}
+    )
+
+
+async def model(request: web.Request) -> web.Response:
+    service = _loaded(request)
+    name = request.match_info["name"]
+    if name not in service.settings.served_names:
+        raise problem.unknown_model(name, service.settings.served_names)
+    return problem.json_response(_model(service, name))
+
+
+async def version(request: web.Request) -> web.Response:
+    return problem.json_response({"version": metadata.version("llmservice")})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    text = request.app[SERVICE].metrics.text()
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _verdict(reason: str | None) -> web.Response:
+    if reason is None:
+        return problem.json_response({"status": "ok"})
+    raise problem.unavailable(reason, "unavailable")
+
+
+def _loaded(request: web.Request) -> Service:
+    """The service once its model is there: an empty list would read as ready to some."""
+    service = request.app[SERVICE]
+    if service.phase in (Phase.LOADING, Phase.FAILED):
+        raise problem.unavailable(service.health() or "not ready", "unavailable")
+    return service
+
+
+def _model(service: Service, name: str) -> dict[str, object]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": service.started_at,
+        "owned_by": "llmservice",
+        "root": service.settings.model,
+        "parent": None,
+        "max_model_len": service.max_model_len,
+    }

@@ -1,0 +1,52 @@
+"""One step of the engine, decided: what is computed, where it lies, which sequences sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmservice_engine.core.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How the token at ``position`` is chosen. The same seed and position always draw the same number."""
+
+    params: SamplingParams
+    seed: int
+    position: int  # of the new token in its sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive tokens of one sequence, to be computed in this step."""
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    start: int  # position of the first of them
+    block_table: tuple[int, ...]  # blocks of positions 0 to `end`, in order
+    draw: Draw | None  # None: known tokens remain after this chunk, so nothing is sampled
+
+    @property
+    def end(self) -> int:
+        """Position after the last token: how many tokens the sequence has in the cache after the step."""
+        return self.start + len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """Everything that one forward pass computes."""
+
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(chunk.token_ids) for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What came of a step: for each sequence that sampled, a token or the reason why there is none."""
+
+    tokens: Mapping[str, int]  # by request id
+    errors: Mapping[str, str] = field(default_factory=dict)  # by request id
