@@ -44,7 +44,9 @@ def missing() -> str | None:
         try:
             probe.bind(("127.0.0.1", PORT))
         except OSError:
-            return f"port {PORT}, which the demo forwards, is taken (ss -ltnp 'sport = :{PORT}' shows by whom)"
+            return (
+                f"port {PORT}, which the demo forwards, is taken (ss -ltnp 'sport = :{PORT}' shows by whom)"
+            )
     return None
 
 

@@ -64,6 +64,10 @@ class Target:
         inside = replace(self.kubectl, namespace=namespace)
         inside("delete", "llmsvc", "--all", "--cascade=foreground", "--timeout=90s")
         inside("delete", "namespace", namespace, "--timeout=90s")
+        self.drop_volumes(namespace)
+
+    def drop_volumes(self, namespace: str) -> None:
+        """The persistent volumes that ``make_namespace`` made; they outlive their namespace."""
         if self.kind != "current":
             names = {
                 made["metadata"]["name"]

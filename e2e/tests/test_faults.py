@@ -54,8 +54,8 @@ def model_copy(tmp_path: Path) -> Path:
         index |= dict.fromkeys(half, file)
     (copy / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
     copy.chmod(0o755)
-    for file in copy.iterdir():
-        file.chmod(0o644)  # the engine runs as another user
+    for path in copy.iterdir():
+        path.chmod(0o644)  # the engine runs as another user
     return copy
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PROCESS_SECONDS = 120  # interpreter, imports from a cold disk, warm-up: a start with no weights at all, with room
+PROCESS_SECONDS = (
+    120  # interpreter, imports from a cold disk, warm-up: a start with no weights at all, with room
+)
 ASSUMED_BYTES_PER_SECOND = 100_000_000  # a plain network disk; `spec.startup.assumedBytesPerSecond` overrides
 SAFETY_FACTOR = 2.0
 

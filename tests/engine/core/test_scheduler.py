@@ -116,6 +116,18 @@ def test_the_last_admitted_is_preempted_when_blocks_run_out() -> None:
     assert scheduler.stats().kv_usage == 0
 
 
+def test_a_preempted_request_resumes_before_those_that_came_later() -> None:
+    scheduler = make(blocks=5, seqs=2, budget=100)
+    for name, prompt, output in (("a", 8, 8), ("b", 7, 8), ("later", 1, 1)):
+        add(scheduler, name, prompt, output)
+    ends = []
+    while scheduler.has_work:
+        plan = scheduler.schedule()
+        ends += [d.request_id for d in scheduler.update(plan, answer(plan)) if d.finish_reason is not None]
+    assert scheduler.stats().preemptions == 1
+    assert ends == ["a", "later", "b"]  # "later" needs one step only, and starts when "b" has resumed
+
+
 def test_aborting_frees_blocks_and_says_nothing_more() -> None:
     scheduler = make(blocks=4)
     add(scheduler, "a", 16, 1)
