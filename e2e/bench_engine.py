@@ -24,7 +24,9 @@ ENGINE = str(Path(sys.prefix) / "bin" / "llmservice-engine")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="e2e.bench_engine")
     parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], default=[])
-    chosen = parser.parse_args().scenarios or SCENARIOS
+    parser.add_argument("--flags", default="", help="more flags of the engine, in one string")
+    asked = parser.parse_args()
+    chosen = asked.scenarios or SCENARIOS
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
