@@ -48,7 +48,7 @@ def test_budget_learnt_later_changes_nothing() -> None:
     larger = {"metadata": {"name": "models"}, "status": {"capacity": {"storage": "10Ti"}}}
     around = world.seen(*first.values(), claims=(larger,))
     assert world.rendered(world.wanted(), around) == first
-    assert plan.budget(world.wanted(), around).deadline_seconds == 260
+    assert plan.budget(world.wanted(), around).deadline_seconds == 320
 
 
 def test_new_spec_takes_the_new_defaults_and_the_next_number() -> None:
@@ -275,15 +275,15 @@ def test_three_newest_revisions_stay_and_those_in_use() -> None:
 @pytest.mark.parametrize(
     ("claim", "seconds"),
     [
-        ({"spec": {"resources": {"requests": {"storage": "10G"}}}}, 260),
+        ({"spec": {"resources": {"requests": {"storage": "10G"}}}}, 320),
         (
             {
                 "spec": {"resources": {"requests": {"storage": "10G"}}},
                 "status": {"capacity": {"storage": "20G"}},
             },
-            460,
+            520,
         ),
-        ({"spec": {}, "status": {"phase": "Pending"}}, 60),
+        ({"spec": {}, "status": {"phase": "Pending"}}, 120),
         ({"status": {"capacity": {"storage": "1Pi"}}}, plan.LONGEST_SECONDS),
     ],
 )

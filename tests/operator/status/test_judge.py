@@ -305,7 +305,7 @@ def test_status_tells_clients_where_and_by_which_names() -> None:
     )
     found = judged(wanted, world.seen())
     assert found["endpoint"] == {"url": "http://web.team.svc:80/v1", "models": ["a/b", "c"]}
-    assert found["startup"] == {"deadlineSeconds": 260, "basis": "Derived"}
+    assert found["startup"] == {"deadlineSeconds": 320, "basis": "Derived"}
     assert found["selector"].startswith("app.kubernetes.io/name=llmservice,app.kubernetes.io/instance=llama")
 
 
