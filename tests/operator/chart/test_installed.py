@@ -93,7 +93,6 @@ ALLOWED = [
     ("create", "deployments.apps"),
     ("delete", "services"),
     ("watch", "persistentvolumeclaims"),
-    ("create", "events"),
 ]
 FORBIDDEN = [
     ("get", "secrets"),
