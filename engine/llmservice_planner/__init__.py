@@ -4,3 +4,5 @@ Pure functions over integers and dicts. The operator calls them with declared fi
 measured ones, so that a refusal reads the same in ``kubectl``, on a laptop and in the engine's log.
 Standard library and pydantic only.
 """
+
+__version__ = "0.1.0"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
+import llmservice_planner
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -38,7 +37,7 @@ async def model(request: web.Request) -> web.Response:
 
 
 async def version(request: web.Request) -> web.Response:
-    return problem.json_response({"version": metadata.version("llmservice")})
+    return problem.json_response({"version": llmservice_planner.__version__})
 
 
 async def metrics(request: web.Request) -> web.Response:
