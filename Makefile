@@ -9,8 +9,8 @@ PYTEST := $(PY) -m pytest
 # Where the machine's own Go is not on the path (a plain `tar -C /usr/local` install).
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help demo demo-down test test-full check unit engine control-plane e2e venv ready binaries model images generate \
-        bench bench-operator cluster-up cluster-down clean-cache
+.PHONY: help demo demo-down test test-full check unit engine control-plane e2e venv ready binaries model \
+        images generate bench cluster-up cluster-down
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
