@@ -17,7 +17,7 @@ help: ## this list
 
 demo: ## a real cluster here, the chart, one LLMService, a streamed answer
 	@$(PYTHON) -m e2e.machine
-	@$(MAKE) --no-print-directory ready
+	@$(MAKE) -s ready
 	@$(PY) -m e2e.demo up
 
 demo-down: $(VENV)/.ready ## remove every trace of the demo
@@ -46,8 +46,8 @@ venv: $(VENV)/.ready ## the virtual environment, in the tree
 
 # Kubernetes is built while torch is fetched: both take minutes on a fresh machine, and neither needs the other.
 ready:
-	@$(MAKE) --no-print-directory $(VENV)/.tools
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.ready binaries
+	@$(MAKE) -s $(VENV)/.tools
+	@$(MAKE) -s -j2 $(VENV)/.ready binaries
 
 binaries: $(VENV)/.tools ## Kubernetes, etcd, Helm and their like, from Go modules
 	@$(PY) -m e2e.cluster build
