@@ -79,7 +79,8 @@ def watch(kubectl: Kubectl, name: str) -> None:
             for row in _new_rows(conditions, lines, elapsed):
                 lines.append(row)
                 if live is None:
-                    console.print(f"  {row[0]:5.1f} s  {row[1]}={row[2]} {row[3]}: {row[4]}", soft_wrap=True)
+                    said = f"{row[3]}: {row[4]}" if row[3] else ""
+                    console.print(f"  {row[0]:5.1f} s  {row[1]}={row[2]} {said}".rstrip(), soft_wrap=True)
             if live is not None:
                 live.update(_table(lines, elapsed))
             ready: dict[str, Any] = next((c for c in conditions if c["type"] == "Ready"), {})
@@ -96,7 +97,7 @@ def _new_rows(
 ) -> list[tuple[float, str, str, str, str]]:
     latest = {row[1]: row[2:] for row in seen}
     rows = [(c["type"], c["status"], c["reason"], c.get("message", "")) for c in conditions]
-    gone = [(kind, "-", "", "") for kind in latest if kind not in {row[0] for row in rows}]
+    gone = [(kind, "gone", "", "") for kind in latest if kind not in {row[0] for row in rows}]
     return [(elapsed, *row) for row in rows + gone if latest.get(row[0]) != row[1:]]
 
 
