@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -53,7 +52,7 @@ def up() -> None:
     with step("kubectl apply -f examples/smollm2-cpu.yaml"):
         kubectl = cluster.make_namespace(NAMESPACE)
         manifest = cluster.manifest()
-        kubectl("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
+        kubectl.apply(manifest)
         watch(kubectl, manifest["metadata"]["name"])
     name = manifest["metadata"]["name"]
     with kubectl.port_forward(f"service/{name}", machine.PORT) as url:

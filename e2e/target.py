@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from e2e import machine, model, overlay
-from e2e.cluster import launcher
+from e2e.cluster import cache, launcher
 from e2e.images import operator as operator_image
 from e2e.images import python_host
 from e2e.kubectl import Kubectl
@@ -138,7 +138,7 @@ def _kind(name: str) -> Target:
         "extraMounts": [{"hostPath": folder, "containerPath": folder, "readOnly": True}],
     }
     config = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": [node]}
-    kubeconfig = model.cache_root() / f"kind-{name}.kubeconfig"
+    kubeconfig = cache.root() / f"kind-{name}.kubeconfig"
     if name not in _run("kind", "get", "clusters").split():
         _run("kind", "create", "cluster", "--name", name, "--config", "-", stdin=json.dumps(config))
     _run("kind", "export", "kubeconfig", "--name", name, "--kubeconfig", str(kubeconfig))

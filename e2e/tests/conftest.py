@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,9 +31,6 @@ def namespace(cluster: target.Target, request: pytest.FixtureRequest) -> Iterato
     kubectl = cluster.make_namespace(name)
     try:
         yield kubectl
-    except BaseException:
-        print(kubectl("get", "llmsvc,deploy,rs,pods,svc,pvc", "-o", "wide"))
-        raise
     finally:
         cluster.drop_namespace(name)
 
@@ -48,8 +45,3 @@ def served(cluster: target.Target) -> Iterator[Kubectl]:
         yield kubectl
     finally:
         cluster.drop_namespace("served")
-
-
-@pytest.fixture
-def manifest(cluster: target.Target) -> Callable[..., dict[str, object]]:
-    return cluster.manifest

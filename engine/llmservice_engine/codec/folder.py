@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmservice_engine.core.errors import ModelNotFound, WeightsIncomplete
+from llmservice_engine.core.errors import WeightsIncomplete
+from llmservice_engine.models import folder as model_folder
 
 TOKENIZER_FILE = "tokenizer.json"
 
@@ -34,11 +34,8 @@ class ModelFolder:
         named = ((k, v.get("content") if isinstance(v, dict) else v) for k, v in self.tokenizer.items())
         return {key: text for key, text in named if key.endswith("_token") and isinstance(text, str)}
 
-    def end_ids(self) -> Iterator[int]:
-        """Every id that ``config.json`` or ``generation_config.json`` calls the end. Each may hold one or a list."""
-        for source in (self.config, self.generation):
-            found = source.get("eos_token_id")
-            yield from (found if isinstance(found, list) else [] if found is None else [found])
+    def end_ids(self) -> frozenset[int]:
+        return model_folder.eos_token_ids(self.config, self.generation)
 
     def sampling_defaults(self) -> SamplingDefaults:
         return SamplingDefaults(
@@ -55,15 +52,7 @@ def read(path: Path) -> ModelFolder:
         ModelNotFound: no such folder, or no model in it.
         WeightsIncomplete: a file that text needs is missing or not JSON; the message names it.
     """
-    if not path.is_dir():
-        raise ModelNotFound(
-            f"model folder {path} does not exist",
-            hint="give the path of a folder with config.json and weights",
-        )
-    if not (path / "config.json").is_file():
-        raise ModelNotFound(
-            f"{path} holds no config.json", hint="point --model at the folder with the model's files"
-        )
+    config = model_folder.read_config(path)
     if not (path / TOKENIZER_FILE).is_file():
         raise WeightsIncomplete(
             f"{path} holds no {TOKENIZER_FILE}",
@@ -71,20 +60,8 @@ def read(path: Path) -> ModelFolder:
         )
     return ModelFolder(
         path=path,
-        config=_read_json(path / "config.json"),
-        generation=_read_json(path / "generation_config.json"),
-        tokenizer=_read_json(path / "special_tokens_map.json") | _read_json(path / "tokenizer_config.json"),
+        config=config,
+        generation=model_folder.read_optional(path / "generation_config.json"),
+        tokenizer=model_folder.read_optional(path / "special_tokens_map.json")
+        | model_folder.read_optional(path / "tokenizer_config.json"),
     )
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    """The object in ``file``; empty where there is no such file."""
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise WeightsIncomplete(f"{file} is not JSON: {error}", hint="copy the file again") from None
-    if not isinstance(found, dict):
-        raise WeightsIncomplete(f"{file} holds no JSON object", hint="copy the file again")
-    return found

@@ -80,7 +80,9 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
         EngineInfo(
             max_model_len=plan.max_model_len,
             vocabulary=shape.vocabulary,
-            eos_token_ids=model_folder.eos_token_ids(folder, config),
+            eos_token_ids=model_folder.eos_token_ids(
+                config, model_folder.read_optional(folder / "generation_config.json")
+            ),
             dtype=dtype,
             device=device,
             block_size=plan.block_size,

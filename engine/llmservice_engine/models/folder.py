@@ -29,14 +29,18 @@ def read_config(folder: Path) -> Mapping[str, Any]:
     return read_json(folder / "config.json")
 
 
-def eos_token_ids(folder: Path, config: Mapping[str, Any]) -> frozenset[int]:
+def eos_token_ids(*sources: Mapping[str, Any]) -> frozenset[int]:
     """Every token that ``config.json`` or ``generation_config.json`` calls the end; each may hold one or a list."""
-    file = folder / "generation_config.json"
     ids: set[int] = set()
-    for source in (config, read_json(file) if file.is_file() else {}):
+    for source in sources:
         found = source.get("eos_token_id")
         ids.update(found if isinstance(found, list) else [] if found is None else [found])
     return frozenset(ids)
+
+
+def read_optional(file: Path) -> dict[str, Any]:
+    """As :func:`read_json`; empty where there is no such file."""
+    return read_json(file) if file.is_file() else {}
 
 
 def read_json(file: Path) -> dict[str, Any]:
