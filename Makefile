@@ -54,7 +54,7 @@ binaries: $(VENV)/.tools ## Kubernetes, etcd, Helm and their like, from Go modul
 
 $(VENV)/.ready: $(VENV)/.tools pyproject.toml
 	@echo "python: the operator, the engine (torch, 5 GB) and the tools"
-	@$(VENV)/bin/uv pip install -q --python $(PY) -e '.[operator,engine,dev]'
+	@$(VENV)/bin/uv pip install -q --python $(PY) -e '.[operator,fetch,engine,dev]'
 	@touch $@
 
 $(VENV)/.tools: pyproject.toml

@@ -41,13 +41,15 @@ TIERS = (
             "tests/operator/status",
             "tests/operator/watch",
             "tests/operator/live",
+            "tests/operator/fetch",
+            "tests/operator/gitops",
             "tests/engine/core",
         ),
     ),
     Tier(
         "engine",
         "the real model through the real server",
-        ("tests/engine/models", "tests/engine/codec", "tests/engine/api"),
+        ("tests/engine/models", "tests/engine/device", "tests/engine/codec", "tests/engine/api"),
         ("e2e.model",),
     ),
     Tier(

@@ -81,6 +81,7 @@ ALL = (
         version_variables=("sigs.k8s.io/kwok/pkg/consts.Version",),
         by_default=False,
     ),
+    Module("kstatus", "kstatus", "sigs.k8s.io/cli-utils", minutes=1, by_default=False),
 )
 BY_NAME = {module.name: module for module in ALL}
 

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 Dtype = Literal["auto", "bfloat16", "float16", "float32"]
@@ -90,7 +90,9 @@ class EngineSettings(BaseModel):
         default=1,
         ge=1,
         le=1024,
-        description="Number of devices that share the model. Only 1 is served so far.",
+        description="Number of devices that share the model; the bundled engine serves 1 so far. "
+        "In the resource: default spec.accelerator.count, at least 1.",
+        json_schema_extra={"resource": True},
     )
     load_format: LoadFormat = Field(
         default="auto",
@@ -115,15 +117,6 @@ class EngineSettings(BaseModel):
     @classmethod
     def _vllm_spelling(cls, value: object) -> object:
         return _DTYPE_ALIASES.get(value, value) if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _one_device(self) -> EngineSettings:
-        if self.tensor_parallel_size != 1:
-            raise ValueError(
-                f"tensor_parallel_size {self.tensor_parallel_size}: this version serves 1 device a replica; "
-                "set --tensor-parallel-size 1"
-            )
-        return self
 
     @property
     def served_names(self) -> tuple[str, ...]:

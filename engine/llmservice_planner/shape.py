@@ -1,80 +1,67 @@
-"""A model's shape, read from ``config.json``, and the bytes that follow from it."""
+"""A model's shape, read from a Hugging Face ``config.json``.
+
+Which architectures can be sized is one thing, which of them the bundled engine serves another:
+:data:`SIZED_ARCHITECTURES` and :data:`SUPPORTED_ARCHITECTURES`. A model is added by a row of :data:`_READERS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
-DTYPE_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
-SUPPORTED_ARCHITECTURES = ("LlamaForCausalLM",)
+from llmservice_planner import quantization
+from llmservice_planner.dimensions import DTYPE_BYTES, KV_DTYPE_BYTES, Experts, LatentAttention, ModelShape
+from llmservice_planner.errors import ShapeError
+
+__all__ = [
+    "DTYPE_BYTES",
+    "KV_DTYPE_BYTES",
+    "SIZED_ARCHITECTURES",
+    "SUPPORTED_ARCHITECTURES",
+    "ModelShape",
+    "ShapeError",
+    "from_config",
+]
+
+SUPPORTED_ARCHITECTURES = ("LlamaForCausalLM",)  # what the bundled engine serves
+_MOST_LAYERS = 65_536
+
+Config = Mapping[str, Any]
 
 
-class ShapeError(ValueError):
-    """A ``config.json`` from which no shape can be read; the message names the field."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelShape:
-    """A decoder's dimensions. Counts are per model, not per device."""
-
-    architecture: str
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocabulary: int
-    context: int  # tokens, the model's own limit
-    tied_embeddings: bool
-    dtype: str  # of the checkpoint
-
-    def parameters(self) -> int:
-        """Number of weights, biases left out (Llama has none)."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        embeddings = self.vocabulary * self.hidden * (1 if self.tied_embeddings else 2)
-        return self.layers * layer + embeddings + self.hidden
-
-    def weight_bytes(self, dtype: str) -> int:
-        return self.parameters() * DTYPE_BYTES[dtype]
-
-    def kv_bytes_per_token(self, dtype: str) -> int:
-        """Keys and values of one token in all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * DTYPE_BYTES[dtype]
-
-    def activation_bytes(self, dtype: str, step_tokens: int, step_sequences: int) -> int:
-        """The largest step's scratch memory: one layer's tensors for every token, logits for every sequence.
-
-        Residual, normed and attention output (3 × hidden), merged QKV, merged gate/up and its product; logits
-        are sampled in fp32 and sorted once (three copies).
-        """
-        qkv = (self.heads + 2 * self.kv_heads) * self.head_dim
-        per_token = 3 * self.hidden + qkv + 3 * self.intermediate
-        return step_tokens * per_token * DTYPE_BYTES[dtype] + 3 * 4 * step_sequences * self.vocabulary
-
-
-def from_config(config: Mapping[str, Any]) -> ModelShape:
+def from_config(config: Config) -> ModelShape:
     """Read a Hugging Face ``config.json``.
 
     Raises:
-        ShapeError: the architecture is not served, or a field is missing or not a positive number.
+        ShapeError: the architecture or its quantisation cannot be sized, or a field is missing or wrong.
     """
-    architectures = config.get("architectures") or ["(none)"]
-    if architectures[0] not in SUPPORTED_ARCHITECTURES:
-        raise ShapeError(
-            f"architecture {architectures[0]} is not served; served: {', '.join(SUPPORTED_ARCHITECTURES)}"
-        )
+    architectures = config.get("architectures")
+    name = architectures[0] if isinstance(architectures, list) and architectures else "(none)"
+    if name not in _READERS:
+        raise ShapeError(f"architecture {name} cannot be sized; known: {', '.join(SIZED_ARCHITECTURES)}")
+    inner = config.get("text_config")
+    text: Config = {**config, **inner} if isinstance(inner, Mapping) else config
+    text = {**_DEFAULTS.get(name, {}), **text}
+    shape = _READERS[name](text, _plain(text, name))
+    return dataclasses.replace(shape, quantization=quantization.from_config(text))
+
+
+def _plain(config: Config, architecture: str) -> ModelShape:
+    """What every decoder has, under the names that nearly all of them share."""
     heads = _positive(config, "num_attention_heads")
     hidden = _positive(config, "hidden_size")
     kv_heads = _positive(config, "num_key_value_heads", heads)
     if heads % kv_heads:
         raise ShapeError(f"num_attention_heads {heads} is not a multiple of num_key_value_heads {kv_heads}")
     dtype = str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    layers = _positive(config, "num_hidden_layers")
+    if layers > _MOST_LAYERS:
+        raise ShapeError(f"config.json: num_hidden_layers is {layers}, at most {_MOST_LAYERS} can be sized")
+    window = config.get("sliding_window")
     return ModelShape(
-        architecture=architectures[0],
-        layers=_positive(config, "num_hidden_layers"),
+        architecture=architecture,
+        layers=layers,
         hidden=hidden,
         intermediate=_positive(config, "intermediate_size"),
         heads=heads,
@@ -84,10 +71,218 @@ def from_config(config: Mapping[str, Any]) -> ModelShape:
         context=_positive(config, "max_position_embeddings"),
         tied_embeddings=bool(config.get("tie_word_embeddings", False)),
         dtype=dtype if dtype in DTYPE_BYTES else "float32",
+        window=_positive(config, "sliding_window") if window else None,
+        window_layers=_listed_window_layers(config, layers),
     )
 
 
-def _positive(config: Mapping[str, Any], field: str, default: int | None = None) -> int:
+def _llama(config: Config, shape: ModelShape) -> ModelShape:
+    attention, feed = bool(config.get("attention_bias")), bool(config.get("mlp_bias"))
+    return dataclasses.replace(
+        shape, qkv_bias=attention, output_bias=attention, feed_bias=feed, window=None, window_layers=0
+    )
+
+
+def _mistral(config: Config, shape: ModelShape) -> ModelShape:
+    """Every layer slides where there is a window. Phi-3 is the same: its merged matrices add up to the parts."""
+    return _sliding(config, shape, lambda number: True)
+
+
+def _mixtral(config: Config, shape: ModelShape) -> ModelShape:
+    experts = Experts(
+        count=_positive(config, "num_local_experts"),
+        active=_positive(config, "num_experts_per_tok"),
+        intermediate=shape.intermediate,
+        layers=tuple(range(shape.layers)),
+    )
+    return dataclasses.replace(_mistral(config, shape), experts=experts)
+
+
+def _qwen2(config: Config, shape: ModelShape) -> ModelShape:
+    """Biases on queries, keys and values. Its window counts only where ``use_sliding_window`` says so."""
+    shape = dataclasses.replace(shape, qkv_bias=True)
+    return _qwen_window(config, shape)
+
+
+def _qwen3(config: Config, shape: ModelShape) -> ModelShape:
+    """No biases by default; queries and keys are normed."""
+    bias = bool(config.get("attention_bias"))
+    shape = dataclasses.replace(
+        shape,
+        head_dim=_positive(config, "head_dim", 128),
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norms=True,
+    )
+    return _qwen_window(config, shape)
+
+
+def _qwen_window(config: Config, shape: ModelShape) -> ModelShape:
+    if not config.get("use_sliding_window"):
+        return dataclasses.replace(shape, window=None, window_layers=0)
+    first = _count(config, "max_window_layers", 28)
+    return _sliding(config, shape, lambda number: number >= first)
+
+
+def _qwen2_moe(config: Config, shape: ModelShape) -> ModelShape:
+    shared = _positive(config, "shared_expert_intermediate_size")
+    experts = dataclasses.replace(_qwen_experts(config, shape), shared_intermediate=shared, shared_gate=True)
+    return dataclasses.replace(_qwen2(config, shape), experts=experts)
+
+
+def _qwen3_moe(config: Config, shape: ModelShape) -> ModelShape:
+    return dataclasses.replace(_qwen3(config, shape), experts=_qwen_experts(config, shape))
+
+
+def _qwen_experts(config: Config, shape: ModelShape) -> Experts:
+    dense = config.get("mlp_only_layers") or ()
+    if not isinstance(dense, list | tuple):
+        raise ShapeError(f"config.json: mlp_only_layers is {dense!r}, a list is needed")
+    step = _positive(config, "decoder_sparse_step", 1)
+    return Experts(
+        count=_positive(config, "num_experts", config.get("num_local_experts")),
+        active=_positive(config, "num_experts_per_tok"),
+        intermediate=_positive(config, "moe_intermediate_size"),
+        layers=tuple(n for n in range(shape.layers) if n not in dense and (n + 1) % step == 0),
+    )
+
+
+def _gemma(config: Config, shape: ModelShape) -> ModelShape:
+    """Embeddings are tied unless the file says otherwise; heads are 256 wide. The first Gemma never slides."""
+    return dataclasses.replace(
+        shape,
+        head_dim=_positive(config, "head_dim", 256),
+        tied_embeddings=bool(config.get("tie_word_embeddings", True)),
+    )
+
+
+def _gemma2(config: Config, shape: ModelShape) -> ModelShape:
+    """Four norms a layer; every other layer slides, the first one does."""
+    gemma = dataclasses.replace(_gemma(config, shape), norms=4, window=shape.window or 4096)
+    return _sliding(config, gemma, lambda number: number % 2 == 0)
+
+
+def _gemma3(config: Config, shape: ModelShape) -> ModelShape:
+    """As Gemma 2 with normed queries and keys; of six layers five slide."""
+    every = _positive(config, "sliding_window_pattern", 6)
+    gemma = dataclasses.replace(_gemma(config, shape), norms=4, qk_norms=True, window=shape.window or 4096)
+    return _sliding(config, gemma, lambda number: (number + 1) % every != 0)
+
+
+def _gemma3_with_eye(config: Config, shape: ModelShape) -> ModelShape:
+    return dataclasses.replace(_gemma3(config, shape), other_parameters=_siglip(config, shape.hidden))
+
+
+def _siglip(config: Config, hidden: int) -> int:
+    """Parameters of the SigLIP encoder and of the projection into the decoder; 0 where config.json has neither."""
+    eye = config.get("vision_config")
+    if not isinstance(eye, Mapping) or "hidden_size" not in eye:
+        return 0
+    width, inner = _positive(eye, "hidden_size"), _positive(eye, "intermediate_size")
+    patch, image = _positive(eye, "patch_size"), _positive(eye, "image_size")
+    layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 2 * 2 * width
+    patches = 3 * patch * patch * width + width + (image // patch) ** 2 * width
+    return _positive(eye, "num_hidden_layers") * layer + patches + 2 * width + width * hidden + width
+
+
+def _gpt_oss(config: Config, shape: ModelShape) -> ModelShape:
+    """Biases everywhere, a sink a head, experts in every layer; every other layer slides, the first one does."""
+    experts = Experts(
+        count=_positive(config, "num_local_experts"),
+        active=_positive(config, "num_experts_per_tok"),
+        intermediate=shape.intermediate,
+        layers=tuple(range(shape.layers)),
+        biases=True,
+    )
+    bias = bool(config.get("attention_bias", True))
+    shape = dataclasses.replace(shape, qkv_bias=bias, output_bias=bias, sinks=True, experts=experts)
+    return _sliding(config, shape, lambda number: number % 2 == 0)
+
+
+def _deepseek(config: Config, shape: ModelShape) -> ModelShape:
+    """Multi-head latent attention; the first layers are dense, then each has shared and routed experts."""
+    rank = config.get("q_lora_rank")
+    bias = bool(config.get("attention_bias"))
+    each = _positive(config, "moe_intermediate_size")
+    first = _count(config, "first_k_dense_replace")
+    step = _positive(config, "moe_layer_freq", 1)
+    return dataclasses.replace(
+        shape,
+        window=None,
+        window_layers=0,
+        head_dim=_positive(config, "qk_nope_head_dim") + _positive(config, "qk_rope_head_dim"),
+        qkv_bias=bias,
+        output_bias=bias,
+        latent=LatentAttention(
+            query_rank=None if rank is None else _positive(config, "q_lora_rank"),
+            kv_rank=_positive(config, "kv_lora_rank"),
+            rope_dim=_positive(config, "qk_rope_head_dim"),
+            nope_dim=_positive(config, "qk_nope_head_dim"),
+            value_dim=_positive(config, "v_head_dim"),
+        ),
+        experts=Experts(
+            count=_positive(config, "n_routed_experts"),
+            active=_positive(config, "num_experts_per_tok"),
+            intermediate=each,
+            layers=tuple(n for n in range(shape.layers) if n >= first and n % step == 0),
+            shared_intermediate=each * _count(config, "n_shared_experts"),
+            router_bias=shape.architecture == "DeepseekV3ForCausalLM",
+        ),
+    )
+
+
+_READERS: Mapping[str, Callable[[Config, ModelShape], ModelShape]] = {
+    "LlamaForCausalLM": _llama,
+    "MistralForCausalLM": _mistral,
+    "MixtralForCausalLM": _mixtral,
+    "Qwen2ForCausalLM": _qwen2,
+    "Qwen3ForCausalLM": _qwen3,
+    "Qwen2MoeForCausalLM": _qwen2_moe,
+    "Qwen3MoeForCausalLM": _qwen3_moe,
+    "GemmaForCausalLM": _gemma,
+    "Gemma2ForCausalLM": _gemma2,
+    "Gemma3ForCausalLM": _gemma3,
+    "Gemma3ForConditionalGeneration": _gemma3_with_eye,
+    "Phi3ForCausalLM": _mistral,
+    "GptOssForCausalLM": _gpt_oss,
+    "DeepseekV2ForCausalLM": _deepseek,
+    "DeepseekV3ForCausalLM": _deepseek,
+}
+SIZED_ARCHITECTURES = tuple(_READERS)
+
+# What a published file leaves out because it is what transformers' configuration class says.
+_GEMMA3 = {
+    "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 262_208, "max_position_embeddings": 131_072,
+}  # fmt: skip
+_DEFAULTS: Mapping[str, Config] = {
+    "Gemma3ForCausalLM": _GEMMA3,
+    "Gemma3ForConditionalGeneration": _GEMMA3,
+}
+
+
+def _sliding(config: Config, shape: ModelShape, slides: Callable[[int], bool]) -> ModelShape:
+    """With the layers that slide: those that ``layer_types`` lists, else those that the family's rule names."""
+    if shape.window is None:
+        return dataclasses.replace(shape, window_layers=0)
+    if config.get("layer_types"):
+        return shape
+    return dataclasses.replace(shape, window_layers=sum(slides(number) for number in range(shape.layers)))
+
+
+def _listed_window_layers(config: Config, layers: int) -> int:
+    kinds = config.get("layer_types") or ()
+    if not isinstance(kinds, list | tuple) or len(kinds) not in (0, layers):
+        raise ShapeError(f"config.json: layer_types must list num_hidden_layers ({layers}) kinds")
+    return sum(kind == "sliding_attention" for kind in kinds)
+
+
+def _count(config: Config, field: str, default: int = 0) -> int:
+    return (
+        0 if config.get(field) == 0 else _positive(config, field, default) if config.get(field) else default
+    )
+
+
+def _positive(config: Config, field: str, default: int | None = None) -> int:
     value = config.get(field)
     if value is None:
         value = default

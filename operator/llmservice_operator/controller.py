@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -13,16 +13,21 @@ from typing import Any
 from prometheus_client import Counter, Histogram
 
 from llmservice_operator import status
-from llmservice_operator.api import spec
+from llmservice_operator.api import attempts, revision, spec
+from llmservice_operator.api.cache_key import CacheKey, claim_of
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.api.errors import InvalidSpec
-from llmservice_operator.api.seen import Action, Applied
-from llmservice_operator.desired import plan, render
+from llmservice_operator.api.planned import Plan
+from llmservice_operator.api.seen import Action, Applied, AppliedChild, Seen
+from llmservice_operator.api.spec import LLMService
+from llmservice_operator.desired import copying, lookup, plan, render
 from llmservice_operator.live import kinds, observe
 from llmservice_operator.live.client import ApiError
 from llmservice_operator.live.cluster import REFUSAL_STANDS, Behind, Cluster, Ending, Superseded
+from llmservice_operator.live.pods import Pods
 from llmservice_operator.live.store import Body, Key, Store
 
+COPYING = 10.0  # seconds between two looks at a copy under way
 SETTLE = 0.25  # seconds in which Kubernetes' own controllers answer a child's write
 
 DURATION = Histogram(
@@ -50,6 +55,14 @@ class Next(StrEnum):
 class Outcome:
     next: Next
     after: float = 0.0  # seconds, for LATER
+    wake: tuple[Key | CacheKey, ...] = ()  # others that have something to do or to say now
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    status: Mapping[str, Any]
+    applied: Applied
+    due_in: float | None  # seconds until it should be looked at again, where time alone changes something
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,64 +72,140 @@ class Controller:
     store: Store
     cluster: Cluster
     defaults: Defaults
+    namespace: str = ""  # the operator's own
+    pods: Pods | None = None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    refused: dict[CacheKey, tuple[AppliedChild, ...]] = field(default_factory=dict)  # of each cache
 
-    async def reconcile(self, body: Body) -> tuple[Mapping[str, Any], Applied]:
+    async def reconcile(self, body: Body) -> Reconciled:
+        now = self.clock()
         wanted = spec.parse(body)  # pure
-        seen = observe.observe(self.store, wanted)  # no request
-        budget = plan.budget(wanted, seen)  # pure
-        rendered = render.render(wanted, budget, seen, self.defaults)  # pure
-        applied = await self.cluster.apply(wanted, rendered, render.unwanted(rendered, seen))
-        return status.judge(
-            wanted, budget, seen, applied, self.clock(), body.get("status") or {}
-        ), applied  # pure
+        seen = self._observe(wanted)  # no request
+        planned = plan.for_spec(wanted, seen, now)  # pure
+        rendered = render.render(wanted, planned, seen, self.defaults, self.namespace)  # pure
+        applied = await self.cluster.apply(wanted, rendered.children, rendered.unwanted)
+        told = await self._ask(wanted, planned, seen)
+        said = status.judge(wanted, planned, told, applied, now)  # pure
+        return Reconciled(said, applied, _soonest(rendered.due_in, COPYING if planned.is_copying else None))
 
-    async def handle(self, key: Key) -> Outcome:
-        """Reconcile the object ``key`` and say what comes next. Never raises: one bad object hurts no other."""
+    async def reconcile_cache(self, key: CacheKey) -> Reconciled:
+        """The claim and the jobs of a cache, from every service that uses it. Those say what became of it."""
+        now, seen = self.clock(), observe.cache(self.store, key)
+        bodies = [
+            body
+            for service in self.store.users(key.namespace, key.claim)
+            if (body := self.store.get(kinds.LLMSERVICE, *service)) is not None
+            and "deletionTimestamp" not in body["metadata"]
+        ]
+        users = tuple(self._users(bodies, now))
+        rendered = render.render_cache(copying.render(key, users, bodies, seen, self.defaults, now))
+        applied = await self.cluster.apply(key, rendered.children, rendered.unwanted)
+        return Reconciled({}, applied, rendered.due_in)
+
+    def _users(self, bodies: Iterable[Body], now: datetime) -> Iterator[copying.User]:
+        for body in bodies:
+            try:
+                wanted = spec.parse(body)
+            except InvalidSpec:
+                continue  # its own reconcile says so; what it has copied stays on the claim
+            yield copying.User(wanted, lookup.facts(wanted, observe.observe(self.store, wanted), now))
+
+    def _observe(self, wanted: LLMService) -> Seen:
+        seen = observe.observe(self.store, wanted)
+        refused = self.refused.get(CacheKey(wanted.namespace, wanted.claim_name or ""), ())
+        return replace(seen, cache=replace(seen.cache, refused=refused)) if refused else seen
+
+    async def _ask(self, wanted: LLMService, planned: Plan, seen: Seen) -> Seen:
+        """With what pods tell of themselves: how far a copy is, what an engine has measured."""
+        if self.pods is None:
+            return seen
+        running = attempts.pods_of(planned.copy.job, seen.cache.pods) if planned.copy is not None else ()
+        return replace(
+            seen,
+            copied_bytes=await self.pods.copied(running) if planned.is_copying else None,
+            measured=await self.pods.memory(_ready(revision.pods_of(wanted, seen.pods))),
+        )
+
+    async def handle(self, key: Key | CacheKey) -> Outcome:
+        """Reconcile what ``key`` names and say what comes next. Never raises: one bad object hurts no other."""
         started = time.perf_counter()
+        if isinstance(key, CacheKey):
+            outcome = await self._guarded(self._bring_cache(key), {"object": str(key)})
+            DURATION.labels(outcome.next.value).observe(time.perf_counter() - started)
+            return outcome
         body = self.store.get(kinds.LLMSERVICE, key.namespace, key.name)
         if body is None or "deletionTimestamp" in body["metadata"]:
             self.cluster.forget(key)  # owner references delete the children
             return Outcome(Next.DONE)
         where = {"object": str(key), "generation": body["metadata"]["generation"]}
-        try:
-            outcome = await self._bring(body, where)
-        except Exception:
-            PANICS.inc()
-            logger.exception("reconcile failed unexpectedly", extra=where)
-            outcome = Outcome(Next.RETRY)
+        outcome = await self._guarded(self._bring(body, where), where)
         DURATION.labels(outcome.next.value).observe(time.perf_counter() - started)
         return outcome
 
-    async def _bring(self, body: Body, where: Mapping[str, Any]) -> Outcome:
+    async def _guarded(self, work: Coroutine[Any, Any, Outcome], where: Mapping[str, Any]) -> Outcome:
         try:
-            said, applied = await self.reconcile(body)
-        except InvalidSpec as error:
-            seen = observe.workload(self.store, body)
-            said, applied = (
-                status.invalid(body, error, body.get("status") or {}, self.clock(), seen),
-                Applied(),
-            )
+            return await work
         except Behind as behind:
             logger.info("the watch is behind: %s exists", behind, extra=where)
             return Outcome(Next.LATER)
         except Ending:
             logger.info("the namespace is being deleted", extra=where)
             return Outcome(Next.DONE)
-        if _settles(applied):
-            return Outcome(Next.LATER, SETTLE)
+        except Exception:
+            PANICS.inc()
+            logger.exception("reconcile failed unexpectedly", extra=where)
+            return Outcome(Next.RETRY)
+
+    async def _bring_cache(self, key: CacheKey) -> Outcome:
+        done = await self.reconcile_cache(key)
+        before = self.refused.pop(key, ())
+        if done.applied.refused:
+            self.refused[key] = done.applied.refused
+        wake = self.store.users(key.namespace, key.claim) if before != done.applied.refused else ()
+        if done.applied.failed:
+            return Outcome(Next.RETRY, wake=wake)
+        waits = [done.due_in, REFUSAL_STANDS if done.applied.refused else None]
+        return _later(waits, wake)
+
+    async def _bring(self, body: Body, where: Mapping[str, Any]) -> Outcome:
         try:
-            if await self.cluster.write_status(body, said):
-                logger.info("status: %s", summary(said), extra=where)
+            done = await self.reconcile(body)
+        except InvalidSpec as error:
+            seen = observe.workload(self.store, body)
+            said = status.invalid(body, error, body.get("status") or {}, self.clock(), seen)
+            done = Reconciled(said, Applied(), None)
+        if _settles(done.applied):
+            claim = claim_of(body)
+            cache = (CacheKey(body["metadata"]["namespace"], claim[0]),) if claim and claim[1] else ()
+            return Outcome(Next.LATER, SETTLE, cache)  # the model may be known now, and the copy may begin
+        try:
+            if await self.cluster.write_status(body, done.status):
+                logger.info("status: %s", summary(done.status), extra=where)
         except Superseded as superseded:
             logger.debug("status superseded: %s", superseded, extra=where)
             return Outcome(Next.RETRY)
         except ApiError as error:
             logger.warning("status not written: %s", error.message, extra=where)
             return Outcome(Next.RETRY)
-        if applied.failed:
+        if done.applied.failed:
             return Outcome(Next.RETRY)
-        return Outcome(Next.LATER, REFUSAL_STANDS) if applied.refused else Outcome(Next.DONE)
+        return _later([done.due_in, REFUSAL_STANDS if done.applied.refused else None])
+
+
+def _later(waits: Iterable[float | None], wake: tuple[Key, ...] = ()) -> Outcome:
+    due = _soonest(*waits)
+    return Outcome(Next.LATER, due, wake) if due is not None else Outcome(Next.DONE, wake=wake)
+
+
+def _soonest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _ready(pods: Iterable[Body]) -> Iterator[Body]:
+    for pod in pods:
+        conditions = pod.get("status", {}).get("conditions") or ()
+        if any(found["type"] == "Ready" and found["status"] == "True" for found in conditions):
+            yield pod
 
 
 def _settles(applied: Applied) -> bool:

@@ -43,7 +43,7 @@ def test_the_last_of_a_repeated_flag_counts() -> None:
         (["m", "--block-size", "7"], "--block-size '7'"),
         (["m", "--max-model-len", "many"], "--max-model-len 'many'"),
         (["m", "--dtype", "int3"], "--dtype 'int3'"),
-        (["m", "--tensor-parallel-size", "2"], "tensor_parallel_size 2"),
+        (["m", "--tensor-parallel-size", "0"], "--tensor-parallel-size '0'"),
         (["a", "--model", "b"], "the model is given twice"),
         (["--port", "1"], "no model given"),
         (["m", "--port"], "expected one argument"),

@@ -107,7 +107,16 @@ class Metrics:
         self._wanted = self._histogram("vllm:request_params_max_tokens", "max_tokens of a request.", tokens)
         self._steps = self._histogram("vllm:iteration_tokens_total", "Tokens in one step.", _STEP_TOKENS)
         self._load = self._gauge("llmservice:model_load_seconds", "Seconds that loading took.")
-        self._weights = self._gauge("llmservice:weight_bytes", "Bytes of the weights.")
+        self._memory = Gauge(
+            "llmservice:memory_bytes",
+            "Memory of one device: weights, kv_cache, activations, overhead, and what was available.",
+            (*LABELS, "kind"),
+            registry=self.registry,
+        )
+        self._kv_tokens = self._gauge("llmservice:kv_cache_tokens", "Tokens that the KV cache holds.")
+        self._kv_sequences = self._gauge(
+            "llmservice:kv_cache_sequences", "Sequences of the longest length that the KV cache holds."
+        )
         self._http = Counter(
             "http_requests", "HTTP requests.", ("handler", "method", "status"), registry=self.registry
         )
@@ -122,7 +131,17 @@ class Metrics:
     def loaded(self, info: EngineInfo, stats: Stats, settings: EngineSettings) -> None:
         self._gauges.stats = stats
         self._load.set(info.load_seconds)
-        self._weights.set(info.weight_bytes)
+        told = {
+            "weights": info.weight_bytes,
+            "kv_cache": info.kv_bytes,
+            "activations": info.activation_bytes,
+            "overhead": info.overhead_bytes,
+            "available": info.available_bytes,
+        }
+        for kind, count in told.items():
+            self._memory.labels(self._model_name, ENGINE, kind).set(count)
+        self._kv_tokens.set(info.blocks * info.block_size)
+        self._kv_sequences.set(info.blocks * info.block_size / info.max_model_len)
         values = {
             "block_size": info.block_size,
             "num_gpu_blocks": info.blocks,

@@ -26,6 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         parsed = flags.parse_args(arguments)
+        _refuse_what_is_not_served(parsed)
     except flags.SettingsError as error:
         report.write(error)
         return report.exit_code(error)
@@ -34,6 +35,14 @@ def run(arguments: Sequence[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _refuse_what_is_not_served(settings: EngineSettings) -> None:
+    if settings.tensor_parallel_size != 1:
+        raise flags.SettingsError(
+            f"--tensor-parallel-size {settings.tensor_parallel_size}: this version serves 1 device a replica; "
+            "set --tensor-parallel-size 1 (spec.accelerator.count: 1)"
+        )
 
 
 def _load_engine(

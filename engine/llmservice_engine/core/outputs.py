@@ -48,5 +48,8 @@ class EngineInfo:
     blocks: int
     weight_bytes: int
     kv_bytes: int
+    activation_bytes: int  # of the largest step
+    overhead_bytes: int  # of the process and the runtime
+    available_bytes: int  # that there were for weights, activations and cache
     parameters: int
     load_seconds: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from llmservice_planner import plan as planner
 from llmservice_planner import shape as model_shape
+from llmservice_planner.errors import LengthError
 from llmservice_planner.plan import Plan
 from llmservice_planner.settings import EngineSettings
 from llmservice_planner.shape import ModelShape
@@ -62,7 +64,8 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     dtype = _dtype(settings, shape, device)
     plan = _plan(settings, shape, dtype, device)
     with torch.inference_mode():
-        model = _model(settings, folder, config, shape, DTYPES[dtype], device, progress)
+        served = dataclasses.replace(shape, context=plan.max_model_len)  # no table goes beyond it
+        model = _model(settings, folder, config, served, DTYPES[dtype], device, progress)
         cache = allocate(
             layers=shape.layers,
             blocks=plan.blocks,
@@ -89,6 +92,9 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
             blocks=plan.blocks,
             weight_bytes=plan.weight_bytes,
             kv_bytes=plan.kv_bytes,
+            activation_bytes=plan.activation_bytes,
+            overhead_bytes=plan.overhead_bytes,
+            available_bytes=plan.available_bytes,
             parameters=shape.parameters(),
             load_seconds=time.monotonic() - begun,
         ),
@@ -96,6 +102,13 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
 
 
 def _shape(config: Mapping[str, Any]) -> ModelShape:
+    """The planner can size more architectures than are served here."""
+    name = next(iter(config.get("architectures") or ()), "(none)")
+    if name not in registry.DECODERS:
+        raise UnsupportedArchitecture(
+            f"architecture {name} is not served; served: {', '.join(registry.DECODERS)}",
+            hint="use a model of a served architecture",
+        )
     try:
         return model_shape.from_config(config)
     except model_shape.ShapeError as error:
@@ -113,42 +126,38 @@ def _dtype(settings: EngineSettings, shape: ModelShape, device: str) -> str:
 
 
 def _plan(settings: EngineSettings, shape: ModelShape, dtype: str, device: str) -> Plan:
-    if settings.max_model_len is not None and settings.max_model_len > shape.context:
-        raise InvalidSettings(
-            f"--max-model-len {settings.max_model_len} is more than the model's own limit of {shape.context} tokens",
-            hint=f"try --max-model-len {shape.context}, or leave it out",
-            figures={"maxModelLen": settings.max_model_len, "modelContext": shape.context},
-        )
     refusal = InsufficientMemory if device == "cpu" else InsufficientGPUMemory
+    overhead, available = _memory(settings.gpu_memory_utilization, device)
     try:
         return planner.make(
             shape,
             dtype=dtype,
-            available_bytes=_available(settings.gpu_memory_utilization, device),
-            weight_bytes=shape.weight_bytes(dtype) + _look_up_bytes(shape, dtype, device),
+            available_bytes=available,
             block_size=settings.block_size,
             max_model_len=settings.max_model_len,
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
+            kind="cpu" if device == "cpu" else "gpu",
+            packed=device == "cpu" and linear.packs(DTYPES[dtype]),
+            overhead_bytes=overhead,
+            gpu_memory_utilization=settings.gpu_memory_utilization,
+            most_devices=1,  # so many are served
         )
+    except LengthError as error:
+        figures = {"maxModelLen": settings.max_model_len or 0, "modelContext": shape.context}
+        raise InvalidSettings(error.message, hint=error.hint, figures=figures) from None
     except planner.Infeasible as error:
         figures = {"requiredBytes": error.required_bytes, "availableBytes": error.available_bytes}
         raise refusal(error.message, hint=error.hint, figures=figures) from None
 
 
-def _available(share: float, device: str) -> int:
-    """Bytes for weights, activations and cache."""
+def _memory(share: float, device: str) -> tuple[int, int]:
+    """Bytes that this process takes already, and bytes for weights, activations and cache."""
     if device == "cpu":
-        return max(0, int((memory.limit() - memory.process()) * share))
+        own = memory.process()
+        return own, planner.available(memory.limit(), own, share, "cpu")
     free, total = torch.cuda.mem_get_info()
-    return max(0, int(total * share) - (total - free))
-
-
-def _look_up_bytes(shape: ModelShape, dtype: str, device: str) -> int:
-    """Where products keep a packed weight, a tied embedding is there twice: packed for the head, plain for look-up."""
-    if device != "cpu" or not shape.tied_embeddings or not linear.packs(DTYPES[dtype]):
-        return 0
-    return shape.vocabulary * shape.hidden * model_shape.DTYPE_BYTES[dtype]
+    return total - free, planner.available(total, total - free, share, "gpu")
 
 
 def _model(

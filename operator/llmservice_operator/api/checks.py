@@ -3,6 +3,7 @@ with an older schema, and with the figures."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from llmservice_operator.api.engine import EngineBase
+    from llmservice_operator.api.scaling import Autoscaling, Rollout
 
 OWNED_FLAGS = tuple(sorted(settings.flag(name) for name in settings.OPERATOR_OWNED))
 OWNED_FLAG_PATTERN = (
@@ -54,6 +56,20 @@ def quantity(value: int | str) -> int | str:
     return value
 
 
+PERCENT = r"^[0-9]{1,3}%$"
+
+
+def int_or_percent(value: int | str) -> int | str:
+    """A field validator.
+
+    Raises:
+        ValueError: neither a number of at least 0 nor a percentage.
+    """
+    if (value < 0) if isinstance(value, int) else re.match(PERCENT, value) is None:
+        raise ValueError("must be a number of at least 0, or a percentage like 25%")
+    return value
+
+
 def inside(folder: str) -> str:
     """A field validator.
 
@@ -85,6 +101,47 @@ def some_time(value: str) -> str:
     if durations.seconds(value) == 0:
         raise ValueError("must be at least 1s")
     return value
+
+
+def cache(
+    source: str, mode: str, given: Mapping[str, Any], rules: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    """Raises InvalidSpec where ``spec.cache`` has a field that its mode, or the source, does not take."""
+    if source == "pvc":
+        raise InvalidSpec("spec.cache", "is for sources hf and s3: weights on a claim of yours need no copy")
+    for field, modes in rules:
+        if field in given and mode not in modes:
+            raise InvalidSpec(
+                f"spec.cache.{field}", f"only cache.mode {' and '.join(modes)} takes it, not {mode}"
+            )
+    if mode == "Existing" and "claimName" not in given:
+        raise InvalidSpec("spec.cache.claimName", "is needed: mode Existing uses a claim of yours")
+
+
+def scaling(autoscaling: Autoscaling, replicas: int | None) -> None:
+    """Raises InvalidSpec where autoscaling contradicts itself or ``spec.replicas``."""
+    least, most, at = autoscaling.min_replicas, autoscaling.max_replicas, "spec.autoscaling"
+    if replicas is not None:
+        raise InvalidSpec("spec.replicas", "is the autoscaler's; use autoscaling.minReplicas and maxReplicas")
+    if least > most:
+        raise InvalidSpec(f"{at}.minReplicas", f"{least} is more than maxReplicas {most}")
+    if least == 0 and autoscaling.backend == "HPA":
+        raise InvalidSpec(
+            f"{at}.minReplicas", "0 needs backend KEDA or External: with no pod there is no figure"
+        )
+    if (autoscaling.backend == "KEDA") != (autoscaling.keda is not None):
+        raise InvalidSpec(f"{at}.keda", "is needed by backend KEDA, and only by it")
+
+
+def rollout(given: Rollout) -> None:
+    """Raises InvalidSpec where the figures are not the strategy's, or no replica could ever be replaced."""
+    figures = (given.max_surge, given.max_unavailable)
+    if given.strategy != "Surge" and figures != (None, None):
+        raise InvalidSpec("spec.rollout", "maxSurge and maxUnavailable are for strategy Surge")
+    if None not in figures and all(str(figure).rstrip("%").strip("0") == "" for figure in figures):
+        raise InvalidSpec(
+            "spec.rollout.maxUnavailable", "must not be 0 where maxSurge is 0: nothing could roll"
+        )
 
 
 def one_source(source: object, sources: Sequence[str]) -> None:
@@ -127,6 +184,8 @@ def arguments(given: EngineBase) -> None:
                 f"spec.engine.args[{index}]",
                 f"{settings.flag(field)} is set by the operator{_instead(field)}",
             )
+    if given.runtime != "Bundled" and given.image is None:
+        raise InvalidSpec("spec.engine.image", f"is needed: runtime {given.runtime} is not the operator's own engine")
     if given.image is not None or any("$(" in argument for argument in given.args):
         return
     try:

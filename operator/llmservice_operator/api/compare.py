@@ -9,7 +9,12 @@ from llmservice_operator.api import lists, quantities
 
 # Maps whose values are quantities, and single fields that are one.
 _QUANTITY_MAPS = frozenset({"requests", "limits", "capacity"})
-_QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "storage"})
+_QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "storage", "averageValue"})
+
+# Fields that the API server keeps as they were written, without defaults, and where more means something else: a
+# label more selects less, a peer's selector more lets others in.
+_WHOLE = frozenset({"selector", "podSelector", "ingress", "egress"})
+_EMPTY_MEANS_ALL = frozenset({"podSelector", "namespaceSelector"})
 
 # Fields that the API server drops when they are false or zero; every other false or zero is kept.
 _DROPPED_WHEN_EMPTY = frozenset(
@@ -23,7 +28,8 @@ _DROPPED_WHEN_EMPTY = frozenset(
 def differs(rendered: Mapping[str, Any], live: Mapping[str, Any]) -> str | None:
     """The path of the first leaf of ``rendered`` that ``live`` does not equal, or None.
 
-    What ``live`` has beyond ``rendered`` (defaults, status, other managers' fields) does not count. Quantities
+    What ``live`` has beyond ``rendered`` (defaults, status, other managers' fields) does not count, except in
+    selectors and in the rules of a NetworkPolicy. Quantities
     are compared by value, lists by merge key where they have one, else item by item.
     """
     return _map(rendered, live, "", quantity=False)
@@ -37,6 +43,8 @@ def _map(rendered: Mapping[str, Any], live: Mapping[str, Any], path: str, *, qua
                 return below
             continue
         found = _value(key, wanted, live[key], below, quantity=quantity or key in _QUANTITY_FIELDS)
+        if found is None and key in _WHOLE:
+            found = _value(key, live[key], wanted, below, quantity=False)
         if found is not None:
             return found
     return None
@@ -94,5 +102,5 @@ def _absent_means(field: str, wanted: object) -> bool:
     if wanted is None or wanted == "":
         return True
     if isinstance(wanted, Mapping | list | tuple):
-        return len(wanted) == 0
+        return len(wanted) == 0 and field not in _EMPTY_MEANS_ALL
     return field in _DROPPED_WHEN_EMPTY and not wanted

@@ -11,7 +11,15 @@ from typing import Any
 READY = "Ready"
 RECONCILING = "Reconciling"  # abnormal-true: absent when all is well; may still succeed
 STALLED = "Stalled"  # abnormal-true: absent when all is well; the spec must change, or time is up
+MODEL_RESOLVED = "ModelResolved"
+CACHE_READY = "CacheReady"
+MEMORY_FITS = "MemoryFits"
 AVAILABLE = "Available"
+AUTOSCALING_ACTIVE = "AutoscalingActive"
+ORDER = (
+    *(READY, RECONCILING, STALLED),
+    *(MODEL_RESOLVED, CACHE_READY, MEMORY_FITS, AVAILABLE, AUTOSCALING_ACTIVE),
+)
 
 LONGEST_MESSAGE = 1024  # characters
 _LONGEST_REASON = 128
@@ -42,7 +50,7 @@ class Conditions:
 
     def as_list(self) -> list[dict[str, Any]]:
         """In a fixed order. What was not set is absent."""
-        return [self._set[type] for type in (READY, RECONCILING, STALLED, AVAILABLE) if type in self._set]  # noqa: A001
+        return [self._set[type] for type in ORDER if type in self._set]  # noqa: A001
 
 
 def as_reason(text: str) -> str:

@@ -11,3 +11,12 @@ EXIT_SECONDS = 15  # from the end of the drain to the end of the process
 def grace_seconds(drain_seconds: int) -> int:
     """How long a pod gets to end: it never cuts the drain short."""
     return PRE_STOP_SECONDS + drain_seconds + EXIT_SECONDS
+
+
+# What a HorizontalPodAutoscaler asks of an LLMService, by spec.autoscaling.metric. Each is the total of all replicas
+# (per cent too), because an AverageValue target divides by their number.
+SCALING_METRICS = {
+    "WaitingRequests": "num_requests_waiting",
+    "InFlightRequests": "num_requests_in_flight",
+    "KVCachePercent": "kv_cache_usage_percent",
+}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ENGINE_IMAGE = "ghcr.io/llmservice/llmservice-engine:0.1.0"
+OPERATOR_IMAGE = "ghcr.io/llmservice/llmservice-operator:0.1.0"
 VARIABLE = "LLMSERVICE_ENGINE_DEFAULTS"  # environment variable with the JSON that `from_json` reads
 
 
@@ -23,10 +24,15 @@ class Defaults:
     runtime_class_name: str | None = None
     node_selector: Mapping[str, str] | None = None
     tolerations: tuple[Mapping[str, Any], ...] = ()
+    storage_class_name: str | None = None  # of managed claims where an object names none
+    hub_endpoint: str | None = None  # mirror of the hub where an object names none
+    operator_image: str = OPERATOR_IMAGE  # of the jobs that fetch models
 
 
-def from_json(text: str, image: str | None = None) -> Defaults:
+def from_json(text: str, image: str | None = None, operator_image: str | None = None) -> Defaults:
     """Read the chart's ``engine`` values; ``image`` (the operator's flag) goes before the one in ``text``.
+
+    ``operator_image`` is the operator's own, which the chart gives as a flag too.
 
     Raises:
         DefaultsError: not JSON, not an object, or a key that is not a default.
@@ -44,6 +50,8 @@ def from_json(text: str, image: str | None = None) -> Defaults:
         "runtimeClassName",
         "nodeSelector",
         "tolerations",
+        "storageClassName",
+        "hubEndpoint",
     }
     unknown = sorted(set(given) - known)
     if unknown:
@@ -55,4 +63,7 @@ def from_json(text: str, image: str | None = None) -> Defaults:
         runtime_class_name=given.get("runtimeClassName") or None,
         node_selector=given.get("nodeSelector") or None,
         tolerations=tuple(given.get("tolerations") or ()),
+        storage_class_name=given.get("storageClassName") or None,
+        hub_endpoint=given.get("hubEndpoint") or None,
+        operator_image=operator_image or OPERATOR_IMAGE,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from llmservice_planner import settings
 from pydantic import ConfigDict, Field, StringConstraints, create_model
 
 from llmservice_operator.api import cel, checks
-from llmservice_operator.api.fields import Argument, Part, Untyped
+from llmservice_operator.api.fields import Argument, ConfigMapKey, Part, Untyped
 
 
 class EnvVar(Part):
@@ -35,11 +35,31 @@ class EnvVar(Part):
     )
 
 
+class ChatTemplate(Part):
+    config_map_key_ref: ConfigMapKey = Field(description="Key of a ConfigMap that holds the Jinja template.")
+
+
 class EngineBase(Part):
     """``spec.engine`` without the settings, which :mod:`llmservice_planner.settings` defines."""
 
+    model_config = ConfigDict(
+        json_schema_extra=cel.rules(
+            cel.rule(
+                "self.runtime == 'Bundled' || has(self.image)",
+                "runtime VLLM needs an image of it",
+                "FieldValueRequired",
+                ".image",
+            )
+        )
+    )
+
     image: Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"^\S+$")] | None = Field(
         default=None, description="Image of the engine, with a tag or a digest; default: the operator's."
+    )
+    runtime: Literal["Bundled", "VLLM"] = Field(
+        default="Bundled",
+        description="How the image is called. Bundled: this project's engine. VLLM: an image of vLLM's server, given "
+        "its own flags and asked at /health; preStop and the grace period are its drain.",
     )
     args: tuple[Argument, ...] = Field(
         default=(),
@@ -62,6 +82,10 @@ class EngineBase(Part):
         max_length=128,
         description="Environment variables of the engine's container.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+
+    chat_template: ChatTemplate | None = Field(
+        default=None, description="Chat template instead of the model's own; mounted as a file."
     )
 
     def settings(self) -> dict[str, Any]:

@@ -22,7 +22,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "ownerReferences": ("uid",),
 }
-_PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))  # of containers, of Services
+# Of containers, and of Services. A NetworkPolicy's have neither name: they are replaced as a whole.
+_PORT_KEYS = (("containerPort", "containerPort"), ("targetPort", "port"))
 
 
 def merge_key(field: str, item: object) -> tuple[Any, ...] | None:
@@ -30,9 +31,9 @@ def merge_key(field: str, item: object) -> tuple[Any, ...] | None:
     if not isinstance(item, Mapping):
         return None
     if field == "ports":
-        for number, protocol in _PORT_KEYS:
-            if number in item:
-                return item[number], item.get(protocol, "TCP")
+        for told_by, number in _PORT_KEYS:
+            if told_by in item and number in item:
+                return item[number], item.get("protocol", "TCP")
         return None
     keys = _KEYS.get(field)
     if keys is None or keys[0] not in item:

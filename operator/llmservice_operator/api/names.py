@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 GROUP = "serving.llmservice.dev"
 VERSION = "v1alpha1"
@@ -13,6 +15,7 @@ PLURAL = "llmservices"
 SINGULAR = "llmservice"
 SHORT = "llmsvc"
 MANAGER = "llmservice-operator"  # server-side apply field manager, and the managed-by label
+HANDOVER_MANAGER = f"{MANAGER}-handover"  # keeps a Deployment's replicas until an autoscaler writes them
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -22,8 +25,13 @@ REVISION_LABEL = f"{GROUP}/revision"  # on pod templates and revisions: the hash
 OWNED_LABELS = frozenset({NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL, REVISION_LABEL})
 
 RENDER_HASH = f"{GROUP}/render-hash"  # annotation on every child
+ATTEMPT = f"{GROUP}/attempt"  # annotation on a job: which one it is, and which try
+
+CACHE_LABEL = f"{GROUP}/cache-key"  # on a cache's claim, jobs and their pods: the claim's name
+OWNED_LABELS |= {CACHE_LABEL}
 
 ENGINE = "engine"  # the container, and the component label's value
+PREFETCH = "prefetch"  # component of the jobs, and their container
 HTTP_PORT = "http"  # the port's name, on the container and on the Service
 
 _LONGEST = 63
@@ -47,6 +55,16 @@ def child(name: str, suffix: str = "") -> str:
     return readable[: _LONGEST - len(tail)].rstrip("-") + tail
 
 
+def cache(source: Mapping[str, Any]) -> str:
+    """The managed claim of a source and its revision: readable, and unique by a hash. Files do not count: one claim
+    holds them all."""
+    kind, given = next(iter(source.items()))
+    identity = [kind, *(str(given.get(field, "")) for field in ("repo", "uri", "revision", "endpoint"))]
+    readable = str(given.get("repo") or given.get("uri")).rstrip("/").rpartition("/")[2].lower()
+    readable = re.sub(r"[^a-z0-9]+", "-", readable).strip("-")[:36].rstrip("-")
+    return "-".join(part for part in ("llm-cache", readable, _digest("\n".join(identity))) if part)
+
+
 def label_value(name: str) -> str:
     """An object's name as a label value: itself, or cut with a hash where it is longer than 63 characters."""
     if len(name) <= _LONGEST:
@@ -54,14 +72,19 @@ def label_value(name: str) -> str:
     return f"{name[: _LONGEST - _HASH_DIGITS - 1].rstrip('-.')}-{_digest(name)}"
 
 
-def labels(name: str) -> dict[str, str]:
+def labels(name: str, component: str = ENGINE) -> dict[str, str]:
     """Labels of every child of the object ``name``."""
     return {
         NAME_LABEL: SINGULAR,
         INSTANCE_LABEL: label_value(name),
-        COMPONENT_LABEL: ENGINE,
+        COMPONENT_LABEL: component,
         MANAGED_BY_LABEL: MANAGER,
     }
+
+
+def cache_labels(claim: str) -> dict[str, str]:
+    """Labels of a cache's claim and jobs: they belong to no single object."""
+    return {NAME_LABEL: SINGULAR, COMPONENT_LABEL: PREFETCH, MANAGED_BY_LABEL: MANAGER, CACHE_LABEL: claim}
 
 
 def selector(name: str) -> dict[str, str]:

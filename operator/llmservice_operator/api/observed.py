@@ -15,7 +15,8 @@ Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 class Condition(Part):
     type: Annotated[str, StringConstraints(min_length=1, max_length=316)] = Field(
-        description="Ready; Reconciling and Stalled, which are there only while they are True; Available."
+        description="Ready; Reconciling and Stalled, which are there only while they are True; ModelResolved, "
+        "CacheReady, MemoryFits, Available, AutoscalingActive, each only where it applies."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(
@@ -37,7 +38,51 @@ class Endpoint(Part):
 
 class StartupInForce(Part):
     deadline_seconds: int = Field(ge=1, description="How long a start may take.")
-    basis: Literal["Spec", "Derived"] = Field(description="Where the deadline comes from.")
+    basis: Literal["Spec", "Derived", "Observed"] = Field(
+        description="Where the deadline comes from: the spec, the model's size, or an earlier start of the same model."
+    )
+    last_load_seconds: int | None = Field(
+        default=None, ge=0, description="How long a start took; the next change of the template uses it."
+    )
+    measured_for: Text | None = Field(default=None, description="The revision of that start.")
+
+
+class ModelInForce(Part):
+    revision: Text | None = Field(
+        default=None, description="The commit, or another fixed name of this very content."
+    )
+    weight_bytes: int = Field(ge=0, description="Bytes of the weights' files.")
+    parameters: int | None = Field(default=None, ge=0, description="Number of parameters.")
+    dtype: Text | None = Field(default=None, description="Type of the weights.")
+    context_length: int | None = Field(
+        default=None, ge=0, description="Longest sequence that the model is made for, in tokens."
+    )
+
+
+class CacheInForce(Part):
+    claim_name: Text = Field(description="The claim that holds the copy.")
+    bytes_done: int | None = Field(default=None, ge=0, description="Bytes copied, in coarse steps.")
+    bytes_total: int | None = Field(default=None, ge=0, description="Bytes of the whole copy.")
+
+
+class Memory(Part):
+    verdict: Literal["Fits", "Tight", "DoesNotFit", "Unknown"] = Field(
+        description="Does the model fit? Tight: with room for few sequences of full length."
+    )
+    weights: int | None = Field(default=None, ge=0, description="Bytes of weights on one device.")
+    kv_cache: int | None = Field(default=None, ge=0, description="Bytes of the KV cache on one device.")
+    activations: int | None = Field(default=None, ge=0, description="Bytes of scratch memory on one device.")
+    overhead: int | None = Field(default=None, ge=0, description="Bytes of runtime and graphs on one device.")
+    available: int | None = Field(default=None, ge=0, description="Bytes that there are on one device.")
+    kv_tokens: int | None = Field(default=None, ge=0, description="Tokens that the KV cache holds.")
+    source: Literal["Estimated", "Measured"] = Field(
+        description="Estimated by the planner, or Measured by an engine."
+    )
+
+
+class RolloutInForce(Part):
+    strategy: Literal["Surge", "Recycle", "Recreate"] = Field(description="How replicas are replaced.")
+    reason: Text = Field(description="Why so.")
 
 
 class LastFailure(Part):
@@ -69,6 +114,10 @@ class LLMServiceStatus(Part):
     selector: Text | None = Field(default=None, description="Label selector of the replicas' pods.")
     endpoint: Endpoint | None = Field(default=None, description="Where clients find the model.")
     startup: StartupInForce | None = Field(default=None, description="The startup deadline in force.")
+    model: ModelInForce | None = Field(default=None, description="The model as it was looked up.")
+    cache: CacheInForce | None = Field(default=None, description="The copy of the model.")
+    memory: Memory | None = Field(default=None, description="The verdict on memory and its figures.")
+    rollout: RolloutInForce | None = Field(default=None, description="How replicas are replaced.")
     last_failure: LastFailure | None = Field(
         default=None, description="The newest failure of a pod; it stays when the cause has gone."
     )

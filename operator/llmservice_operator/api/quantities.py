@@ -49,3 +49,16 @@ def equal(one: object, other: object) -> bool:
         return parse(one) == parse(other)
     except ValueError:
         return False
+
+
+def readable(count: int) -> str:
+    """Bytes for people, in the decimal units of downloads: ``16.1 GB``."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1000:.0f} kB"
+
+
+def gib(count: int) -> str:
+    """Bytes as a quantity: whole Gi where it is a multiple, else plain bytes."""
+    return f"{count // 2**30}Gi" if count and count % 2**30 == 0 else str(count)

@@ -15,12 +15,28 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class CacheSeen:
+    """A cache: its claim, the jobs that copy into it and their pods."""
+
+    claim: Object | None = None
+    jobs: tuple[Object, ...] = ()
+    pods: tuple[Object, ...] = ()
+    refused: tuple[AppliedChild, ...] = ()  # what the API server refused when the cache was last rendered
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One ``LLMService``'s surroundings at one moment."""
 
     children: Mapping[tuple[str, str], Object] = field(default_factory=dict)  # ours, by (kind, name)
     pods: tuple[Object, ...] = ()  # of this object, every revision, terminating ones too
     claims: Mapping[str, Object] = field(default_factory=dict)  # referenced claims that exist, by name
+    cache: CacheSeen = CacheSeen()  # of the claim that holds the copy
+    status: Object = field(default_factory=dict)  # what the object's own status says now
+    events: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)  # of what waits, by UID
+    served: frozenset[str] = frozenset()  # kinds that the cluster serves
+    copied_bytes: int | None = None  # how far a copy under way has come, in coarse steps
+    measured: Object | None = None  # status.memory as an engine of this spec has told it
 
     def child(self, kind: str, name: str) -> Object | None:
         return self.children.get((kind, name))

@@ -11,60 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from llmservice_operator.api import cel, checks, names
+from llmservice_operator.api.caching import RULES, Cache
 from llmservice_operator.api.engine import Engine
 from llmservice_operator.api.errors import InvalidSpec
-from llmservice_operator.api.fields import (
-    AnnotationValue,
-    DnsLabel,
-    DnsName,
-    Duration,
-    LabelValue,
-    Part,
-    Quantity,
-    ServedName,
-    Untyped,
-)
+from llmservice_operator.api.expose import Expose, Monitoring, NetworkPolicy
+from llmservice_operator.api.fields import Duration, Part, Quantity, Untyped
+from llmservice_operator.api.resources import Resources
+from llmservice_operator.api.scaling import LONGEST_DEADLINE, Autoscaling, Availability, Rollout
+from llmservice_operator.api.source import SOURCES, Model
 
 __all__ = ["InvalidSpec", "LLMService", "LLMServiceSpec", "parse"]
-
-# Where a model may come from. One more is one more field of ModelSource, and its name here.
-SOURCES = ("pvc",)
-
-LONGEST_DEADLINE = "24h"
-
-
-class ClaimSource(Part):
-    claim_name: DnsName = Field(
-        description="PersistentVolumeClaim in the same namespace that holds the model. Mounted read-only."
-    )
-    path: Annotated[
-        str, StringConstraints(max_length=1024, pattern=r"^([^/$\s][^$]*)?$"), AfterValidator(checks.inside)
-    ] = Field(
-        default="",
-        description="Folder of the model inside the claim, in Hugging Face's layout (config.json, *.safetensors); "
-        "default: the claim's root. Relative, without '..'.",
-        json_schema_extra=cel.rules(
-            cel.rule(
-                "!self.split('/').exists(part, part == '..')", "must not contain '..': it stays in the claim"
-            )
-        ),
-    )
-
-
-class ModelSource(Part):
-    model_config = ConfigDict(json_schema_extra=cel.rules(cel.exactly_one(SOURCES)))
-
-    pvc: ClaimSource | None = Field(default=None, description="Weights that are already on a claim.")
-
-
-class Model(Part):
-    source: ModelSource = Field(description="Where the weights come from: exactly one of its fields.")
-    served_names: tuple[ServedName, ...] = Field(
-        default=(),
-        max_length=16,
-        description="Names under which clients may ask for the model, instead of the default: the object's own name.",
-        json_schema_extra={"x-kubernetes-list-type": "set"},
-    )
 
 
 class Accelerator(Part):
@@ -80,31 +36,15 @@ class Accelerator(Part):
         default="nvidia.com/gpu",
         description="Extended resource that counts the devices: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu…",
     )
-
-
-class Resources(Part):
-    """One extended resource in both maps must be equal; where only one map has it, it is copied."""
-
-    requests: dict[str, Quantity] = Field(
-        default_factory=dict,
-        max_length=16,
-        description="What one replica is guaranteed: cpu, memory, ephemeral-storage…",
+    memory_per_device: Quantity | None = Field(
+        default=None,
+        description="Memory of one device (80Gi), from which the verdict on memory is made before one is taken. On the "
+        "CPU it is resources.limits.memory.",
     )
-    limits: dict[str, Quantity] = Field(
-        default_factory=dict, max_length=16, description="What one replica may take at most."
-    )
-
-    model_config = ConfigDict(
-        json_schema_extra=cel.rules(
-            cel.rule(
-                "!has(self.requests) || !has(self.limits) || self.requests.all(name, !name.contains('/') || "
-                "!(name in self.limits) || self.requests[name] == self.limits[name] || "
-                "int(self.requests[name]) == int(self.limits[name]))",  # 2 and '2' are equal
-                "an extended resource (a name with '/') needs equal requests and limits, or only one of them",
-                "FieldValueInvalid",
-                ".limits",
-            )
-        )
+    fit_policy: Literal["Warn", "Enforce", "Ignore"] = Field(
+        default="Warn",
+        description="What a model that does not fit gets. Warn: the condition MemoryFits says so. Enforce: no pods "
+        "either. Ignore: no verdict.",
     )
 
 
@@ -128,59 +68,6 @@ class Startup(Part):
     )
     safety_factor: float = Field(
         default=2.0, ge=1, le=100, description="Factor on the reading time, for the derived deadline."
-    )
-
-
-class Rollout(Part):
-    drain_timeout: Duration = Field(
-        default="120s",
-        description="How long running requests may take to finish when a pod ends, up to 24h.",
-        json_schema_extra=cel.rules(
-            cel.rule(
-                f"duration(self) <= duration('{LONGEST_DEADLINE}')", f"must be at most {LONGEST_DEADLINE}"
-            )
-        ),
-    )
-
-
-class ExposedService(Part):
-    name: DnsLabel | None = Field(
-        default=None, description="Name of the Service; default: the object's name."
-    )
-    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = Field(
-        default="ClusterIP", description="Service type."
-    )
-    port: int = Field(default=8000, ge=1, le=65535, description="Port of the Service.")
-    labels: dict[str, LabelValue] = Field(
-        default_factory=dict,
-        max_length=32,
-        description="More labels of the Service; the operator's own are refused.",
-        json_schema_extra=cel.rules(
-            cel.rule(
-                f"self.all(key, !(key in {sorted(names.OWNED_LABELS)}))".replace('"', "'"),
-                "the operator sets these labels itself: " + ", ".join(sorted(names.OWNED_LABELS)),
-                "FieldValueForbidden",
-            )
-        ),
-    )
-    annotations: dict[str, AnnotationValue] = Field(
-        default_factory=dict,
-        max_length=64,
-        description="Annotations of the Service, for load balancers and the like.",
-        json_schema_extra=cel.rules(
-            cel.rule(
-                f"self.all(key, !key.startsWith('{names.GROUP}/'))",
-                f"annotations under {names.GROUP}/ are the operator's",
-                "FieldValueForbidden",
-            )
-        ),
-    )
-
-
-class Expose(Part):
-    service: ExposedService = Field(
-        default_factory=ExposedService,
-        description="The Service in front of the replicas. Its port is named http.",
     )
 
 
@@ -220,6 +107,22 @@ class LLMServiceSpec(Part):
     startup: Startup = Field(default_factory=Startup, description="How long a start may take.")
     rollout: Rollout = Field(default_factory=Rollout, description="How replicas are replaced.")
     expose: Expose = Field(default_factory=Expose, description="How clients reach the model.")
+    cache: Cache | None = Field(
+        default=None,
+        description="Where the copy of a model from the hub or a bucket is kept; default: a managed claim.",
+    )
+    autoscaling: Autoscaling | None = Field(
+        default=None, description="Scale the replicas by load; replicas is then left out."
+    )
+    availability: Availability = Field(
+        default_factory=Availability, description="What voluntary disruptions may take."
+    )
+    network_policy: NetworkPolicy = Field(
+        default_factory=NetworkPolicy, description="Who may reach the engines, and whom they may reach."
+    )
+    monitoring: Monitoring = Field(
+        default_factory=Monitoring, description="How Prometheus finds the engines."
+    )
     suspend: bool = Field(default=False, description="Stops all replicas and keeps everything else.")
     template: Template = Field(
         default_factory=Template,
@@ -228,6 +131,18 @@ class LLMServiceSpec(Part):
 
     model_config = ConfigDict(
         json_schema_extra=cel.rules(
+            cel.rule(
+                "!has(self.cache) || !has(self.model.source.pvc)",
+                "cache is for sources hf and s3: weights on a claim of yours need no copy",
+                "FieldValueForbidden",
+                ".cache",
+            ),
+            cel.rule(
+                "!has(self.replicas) || !has(self.autoscaling)",
+                "replicas is the autoscaler's; use autoscaling.minReplicas and maxReplicas",
+                "FieldValueForbidden",
+                ".replicas",
+            ),
             *(
                 cel.rule(
                     f"!has(self.accelerator) || !has(self.resources) || !has(self.resources.{side}) || "
@@ -237,7 +152,7 @@ class LLMServiceSpec(Part):
                     f".resources.{side}",
                 )
                 for side in ("requests", "limits")
-            )
+            ),
         )
     )
 
@@ -254,15 +169,36 @@ class LLMService(BaseModel):
     spec: LLMServiceSpec
 
     @property
-    def claim_name(self) -> str:
-        """The claim that holds the model."""
-        assert self.spec.model.source.pvc is not None, "the only source so far"
-        return self.spec.model.source.pvc.claim_name
+    def source(self) -> dict[str, Any]:
+        """The model's source as the resource writes it, with one key: hf, pvc or s3."""
+        return self.spec.model.source.plain()
+
+    @property
+    def cache(self) -> Cache | None:
+        """How the copy is kept; None where the weights are on a claim already."""
+        return None if self.spec.model.source.pvc is not None else self.spec.cache or Cache()
+
+    @property
+    def claim_name(self) -> str | None:
+        """The claim that holds the model or its copy; None where each pod has a volume of its own."""
+        if self.spec.model.source.pvc is not None:
+            return self.spec.model.source.pvc.claim_name
+        cache = self.cache
+        assert cache is not None, "only a pvc has none"
+        if cache.mode == "Existing":
+            return cache.claim_name
+        return names.cache(self.source) if cache.mode == "Managed" else None
+
+    @property
+    def prefetches(self) -> bool:
+        """A job copies the model before any replica starts."""
+        return self.cache is not None and self.claim_name is not None and self.cache.prefetch is not False
 
     @property
     def served_names(self) -> tuple[str, ...]:
-        """What clients may ask for: the names that were given, or the object's."""
-        return self.spec.model.served_names or (self.name,)
+        """What clients may ask for: the names that were given, else the hub's repository and the object's."""
+        hub = self.spec.model.source.hf
+        return self.spec.model.served_names or (*((hub.repo,) if hub is not None else ()), self.name)
 
     @property
     def service_name(self) -> str:
@@ -272,6 +208,32 @@ class LLMService(BaseModel):
     def replicas(self) -> int | None:
         """How many replicas the Deployment is told; None where somebody else tells it."""
         return 0 if self.spec.suspend else self.spec.replicas
+
+    @property
+    def least_replicas(self) -> int | None:
+        """How many replicas are wanted at least; None where the Deployment says."""
+        if self.spec.autoscaling is not None and not self.spec.suspend:
+            return self.spec.autoscaling.min_replicas
+        return self.replicas
+
+    @property
+    def strategy(self) -> tuple[Literal["Surge", "Recycle", "Recreate"], str]:
+        """How replicas are replaced, and why so."""
+        chosen = self.spec.rollout.strategy
+        if chosen != "Auto":
+            return chosen, "as spec.rollout.strategy says"
+        device = self.spec.accelerator
+        if device.count:
+            return (
+                "Recycle",
+                f"each replica holds {device.count} {device.resource_name}, and no spare one may exist",
+            )
+        return "Surge", "replicas hold no devices"
+
+    @property
+    def devices(self) -> int:
+        """Devices of one replica that share the model; 1 on the CPU."""
+        return self.spec.engine.settings().get("tensor_parallel_size") or max(1, self.spec.accelerator.count)
 
 
 def parse(body: Mapping[str, Any]) -> LLMService:
@@ -288,6 +250,14 @@ def parse(body: Mapping[str, Any]) -> LLMService:
     checks.one_source(wanted.model.source, SOURCES)
     checks.resources(wanted.resources.requests, wanted.resources.limits, wanted.accelerator.resource_name)
     checks.arguments(wanted.engine)
+    if wanted.cache is not None:
+        source = next(iter(wanted.model.source.plain()))
+        checks.cache(source, wanted.cache.mode, wanted.cache.given(), RULES)
+    if wanted.autoscaling is not None:
+        checks.scaling(wanted.autoscaling, wanted.replicas)
+    checks.rollout(wanted.rollout)
+    if wanted.model.token_secret_ref is not None and wanted.model.source.hf is None:
+        raise InvalidSpec("spec.model.tokenSecretRef", "a token is for the hub: only source.hf takes one")
     checks.service_labels(wanted.expose.service.labels)
     checks.template(wanted.template.metadata, wanted.template.spec, wanted.rollout.drain_timeout)
     metadata = body["metadata"]

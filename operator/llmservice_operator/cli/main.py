@@ -14,11 +14,8 @@ from typing import Annotated
 
 import typer
 
-from llmservice_operator.api import defaults
+from llmservice_operator.api import copies, defaults
 from llmservice_operator.cli import logs
-from llmservice_operator.live.connection import NoCluster
-from llmservice_operator.watch import operator
-from llmservice_operator.watch.probes import PortTaken
 
 BAD_START = 2  # exit code: what was given cannot work
 
@@ -48,8 +45,16 @@ def run(
         str | None,
         typer.Option(envvar="ENGINE_IMAGE", help="The engine's image where an object names none."),
     ] = None,
+    operator_image: Annotated[
+        str | None,
+        typer.Option(envvar="OPERATOR_IMAGE", help="This image: that of the jobs that fetch models."),
+    ] = None,
     lease_namespace: Annotated[
-        str, typer.Option(envvar="POD_NAMESPACE", help="Namespace of the Lease that elects the leader.")
+        str,
+        typer.Option(
+            envvar="POD_NAMESPACE",
+            help="The operator's namespace: of the Lease that elects the leader, and let in by NetworkPolicies.",
+        ),
     ] = "default",
     lease_name: Annotated[str, typer.Option(help="Name of that Lease.")] = "llmservice-operator",
     identity: Annotated[
@@ -72,13 +77,18 @@ def run(
     ] = None,
 ) -> None:
     """Watch LLMService objects and make what they need. Runs until it is told to stop."""
+    # Imported here, as in `fetch`: each command runs without the other's libraries, and a job starts a second sooner.
+    from llmservice_operator.live.connection import NoCluster
+    from llmservice_operator.watch import operator
+    from llmservice_operator.watch.probes import PortTaken
+
     logs.configure(log_level.value, as_json=log_format is Format.JSON)
     try:
         options = operator.Options(
             lease_namespace=lease_namespace,
             lease_name=lease_name,
             identity=identity or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
-            defaults=defaults.from_json(os.environ.get(defaults.VARIABLE, ""), image=engine_image),
+            defaults=defaults.from_json(os.environ.get(defaults.VARIABLE, ""), engine_image, operator_image),
             health_port=health_port,
             workers=workers,
             kubeconfig=kubeconfig,
@@ -91,6 +101,61 @@ def run(
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)  # kopf's thread has nothing to save and would only delay the end
+
+
+class Action(StrEnum):
+    RESOLVE = "resolve"
+    COPY = "copy"
+
+
+@app.command()
+def fetch(
+    action: Annotated[Action, typer.Argument(help="Look the model up, or bring it into the volume.")],
+    source: Annotated[str, typer.Option(help="Where the model is, as JSON: spec.model.source.")],
+    folder: Annotated[Path, typer.Option(help="Where the volume is mounted.")],
+    report: Annotated[Path, typer.Option(help="File that takes the result, or the failure.")],
+    revision: Annotated[str | None, typer.Option(help="Commit that resolve reported.")] = None,
+    capacity: Annotated[int | None, typer.Option(min=0, help="Size of the volume in bytes.")] = None,
+    token_folder: Annotated[Path, typer.Option(help="Folder with the file `token`.")] = Path(
+        copies.TOKEN_FOLDER
+    ),
+    credentials_folder: Annotated[Path, typer.Option(help="Folder with the S3 store's keys.")] = Path(
+        copies.CREDENTIALS_FOLDER
+    ),
+    progress_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of /progress while copying; 0: none.")
+    ] = copies.PROGRESS_PORT,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Files that are fetched at the same time.")] = 4,
+    stale_after: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds without a sign of life after which another copier is dead."),
+    ] = 30.0,
+    attempts: Annotated[int, typer.Option(min=1, help="Tries in a row that bring nothing.")] = 8,
+    retry_delay: Annotated[
+        float, typer.Option(min=0.0, help="Seconds before the second try; doubles.")
+    ] = 1.0,
+) -> None:
+    """Look a model up or copy it into a volume: what the jobs run. Needs the extra `fetch`."""
+    from llmservice_operator.fetch import command
+
+    logs.configure(Level.INFO.value, as_json=False)
+    command.main(
+        command.Options(
+            action=action.value,
+            source=source,
+            folder=folder,
+            report=report,
+            revision=revision,
+            capacity=capacity,
+            token_folder=token_folder,
+            credentials_folder=credentials_folder,
+            progress_port=progress_port,
+            workers=workers,
+            stale_after=stale_after,
+            attempts=attempts,
+            retry_delay=retry_delay,
+        )
+    )
 
 
 def main() -> None:

@@ -7,12 +7,13 @@ budget learnt since. So neither an operator upgrade nor a measurement restarts a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from llmservice_planner.startup import StartupBudget
 
-from llmservice_operator.api import names, revision
+from llmservice_operator.api import copies, names, revision
+from llmservice_operator.api.copies import Facts
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
 
@@ -22,18 +23,25 @@ KEPT = 3  # newest revisions that stay, besides those in use
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A template and the budget that its startup probe was made from."""
+    """A template, the budget that its startup probe was made from, and the model that it serves."""
 
     hash: str
     number: int
     template: Mapping[str, Any]
     budget: StartupBudget
+    model: Facts | None = None  # as it was looked up
+    kind_of_start: str = ""  # starts of one kind take about as long
 
     def data(self) -> dict[str, Any]:
         """As the ControllerRevision keeps it."""
         return {
             "template": dict(self.template),
-            "startup": {"deadlineSeconds": self.budget.deadline_seconds, "basis": self.budget.basis},
+            "startup": {
+                "deadlineSeconds": self.budget.deadline_seconds,
+                "basis": self.budget.basis,
+                **({"kind": self.kind_of_start} if self.kind_of_start else {}),
+            },
+            **({"model": asdict(self.model)} if self.model is not None else {}),
         }
 
 
@@ -81,8 +89,15 @@ def _stored(wanted: LLMService, seen: Seen, spec_hash: str) -> Revision | None:
     data = child.get("data") if child is not None else None
     if child is None or not isinstance(data, Mapping) or "template" not in data:
         return None
-    budget = StartupBudget(int(data["startup"]["deadlineSeconds"]), data["startup"]["basis"])
-    return Revision(spec_hash, _number(child), data["template"], budget)
+    startup, model = data["startup"], data.get("model")
+    return Revision(
+        hash=spec_hash,
+        number=_number(child),
+        template=data["template"],
+        budget=StartupBudget(int(startup["deadlineSeconds"]), startup["basis"]),
+        model=copies.facts(model) if model else None,
+        kind_of_start=str(startup.get("kind", "")),
+    )
 
 
 def _number(child: Object) -> int:

@@ -75,9 +75,9 @@ class Client:
     async def replace(self, path: str, body: Body) -> dict[str, Any]:
         return (await self._call("PUT", path, body=body)).body
 
-    async def apply(self, path: str, body: Body) -> Written:
-        """Server-side apply, whole intent: fields that we owned and no longer send are removed."""
-        query = {"fieldManager": names.MANAGER, "force": "true"}
+    async def apply(self, path: str, body: Body, manager: str = names.MANAGER) -> Written:
+        """Server-side apply, whole intent: fields that ``manager`` owned and no longer sends are removed."""
+        query = {"fieldManager": manager, "force": "true"}
         return await self._call("PATCH", path, query=query, body=body, content_type=APPLY_TYPE)
 
     async def merge(self, path: str, body: Body) -> dict[str, Any]:

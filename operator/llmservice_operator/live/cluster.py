@@ -11,6 +11,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from llmservice_operator.api import compare, names
+from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.seen import Action, Applied, AppliedChild
 from llmservice_operator.api.spec import LLMService
 from llmservice_operator.live import kinds, merge, ownership
@@ -18,6 +19,8 @@ from llmservice_operator.live.client import ApiError, Client
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.ownership import Owner
 from llmservice_operator.live.store import Body, Key, Store
+
+Parent = LLMService | CacheKey  # what children belong to
 
 REFUSAL_STANDS = 300.0  # seconds until a refused write is tried again as it was (a quota may have grown)
 WRITES = Counter("llmservice_operator_writes_total", "Writes to the API server", ["kind", "action"])
@@ -51,11 +54,11 @@ class Cluster:
         self._client = client
         self._store = store
         self._clock = clock
-        self._refusals: dict[Key, dict[tuple[str, str], _Refusal]] = {}
-        self._vain: dict[Key, dict[tuple[str, str], tuple[str, str]]] = {}  # applies that changed nothing
+        self._refusals: dict[Key | CacheKey, dict[tuple[str, str], _Refusal]] = {}
+        self._vain: dict[Key | CacheKey, dict[tuple[str, str], tuple[str, str]]] = {}  # applies that changed nothing
 
     async def apply(
-        self, wanted: LLMService, rendered: Sequence[Body], unwanted: Sequence[tuple[str, str]]
+        self, parent: Parent, rendered: Sequence[Body], unwanted: Sequence[tuple[str, str]]
     ) -> Applied:
         """Bring the children to what was rendered, in that order, then delete the unwanted ones.
 
@@ -67,13 +70,14 @@ class Cluster:
         """
         children = []
         for body in rendered:
-            child = await self._apply(wanted, body)
+            child = await self._apply(parent, body)
             children.append(child)
             if child.action is Action.FAILED or (_bad(child) and child.kind == kinds.REVISION.kind):
                 return Applied(tuple(children))
-        if not any(_bad(child) for child in children):
-            for kind, name in unwanted:
-                children.append(await self._delete(wanted, kinds.CHILDREN[kind], name))
+        whole = not any(_bad(child) for child in children)
+        for kind, name in unwanted:
+            if whole or kind == kinds.JOB.kind:  # of jobs the old ones would pile up
+                children.append(await self._delete(parent, kinds.CHILDREN[kind], name))
         return Applied(tuple(children))
 
     async def write_status(self, body: Body, status: Mapping[str, Any]) -> bool:
@@ -99,101 +103,118 @@ class Cluster:
         self._store.put(kinds.LLMSERVICE, written)
         return True
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: Key | CacheKey) -> None:
         """The object is gone."""
         self._refusals.pop(key, None)
         self._vain.pop(key, None)
 
     # --- one child -------------------------------------------------------------------------------------------
-    async def _apply(self, wanted: LLMService, rendered: Body) -> AppliedChild:
+    async def _apply(self, parent: Parent, rendered: Body) -> AppliedChild:
         kind = kinds.CHILDREN[rendered["kind"]]
         name = str(rendered["metadata"]["name"])
         try:
-            live = self._store.get(kind, wanted.namespace, name) or await self._missed(wanted, kind, name)
+            live = self._store.get(kind, parent.namespace, name) or await self._missed(parent, kind, name)
             if live is not None:
-                if (obstacle := _obstacle(wanted, kind, name, live)) is not None:
+                if (obstacle := _obstacle(parent, kind, name, live)) is not None:
                     return obstacle
-                if same(rendered, live) or self._is_vain(wanted, rendered, live):
+                if kind is kinds.JOB:  # its template cannot change: it is made once, and replaced under another name
                     return AppliedChild(kind.kind, name, Action.UNCHANGED, live)
-            if (refusal := self._standing_refusal(wanted, rendered, live)) is not None:
+                if same(rendered, live) or self._is_vain(parent, rendered, live):
+                    return AppliedChild(kind.kind, name, Action.UNCHANGED, live)
+            if (refusal := self._standing_refusal(parent, rendered, live)) is not None:
                 return refusal
-            written = await self._client.apply(kind.path(wanted.namespace, name), rendered)
+            if kind is kinds.DEPLOYMENT and live is not None and "replicas" not in rendered["spec"]:
+                await self._hand_replicas_over(kind.path(parent.namespace, name))
+            written = await self._client.apply(kind.path(parent.namespace, name), rendered)
         except ApiError as error:
             if error.namespace_is_going:
                 raise Ending(error.message) from error
-            return self._refused(wanted, rendered, kind, name, error)
+            return self._refused(parent, rendered, kind, name, error)
         if live is not None and _version(live) == _version(written.body):
-            return self._in_vain(wanted, rendered, live)
+            return self._in_vain(parent, rendered, live)
         action = Action.CREATED if written.created else Action.PATCHED
         WRITES.labels(kind.kind, action.value).inc()
-        logger.info("%s %s", action.value, kind.kind, extra=_context(wanted) | {"child": name})
+        logger.info("%s %s", action.value, kind.kind, extra=_context(parent) | {"child": name})
         self._store.put(kind, written.body)
-        self._refusals.get(Key(wanted.namespace, wanted.name), {}).pop((kind.kind, name), None)
+        self._refusals.get(_key(parent), {}).pop((kind.kind, name), None)
         return AppliedChild(kind.kind, name, action, kinds.reduced(kind, written.body))
 
-    def _is_vain(self, wanted: LLMService, rendered: Body, live: Body) -> bool:
+    async def _hand_replicas_over(self, path: str) -> None:
+        """Before we drop ``spec.replicas`` another manager owns it, for a field without an owner goes back to 1.
+
+        At 0 nothing is handed over: an autoscaler leaves a Deployment at 0 alone.
+        """
+        live = await self._client.get(path)
+        replicas = live["spec"].get("replicas")
+        if not replicas or not ownership.manages(live, names.MANAGER, "spec", "replicas"):
+            return
+        metadata = {key: live["metadata"][key] for key in ("name", "namespace")}
+        kept = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+        await self._client.apply(path, kept | {"spec": {"replicas": replicas}}, names.HANDOVER_MANAGER)
+
+    def _is_vain(self, parent: Parent, rendered: Body, live: Body) -> bool:
         child = (str(rendered["kind"]), str(rendered["metadata"]["name"]))
-        marked = self._vain.get(Key(wanted.namespace, wanted.name), {}).get(child)
+        marked = self._vain.get(_key(parent), {}).get(child)
         return marked == (_render_hash(rendered), _generation(live))
 
-    def _in_vain(self, wanted: LLMService, rendered: Body, live: Body) -> AppliedChild:
+    def _in_vain(self, parent: Parent, rendered: Body, live: Body) -> AppliedChild:
         """The cluster keeps a value of its own (an admission policy, a normal form): do not fight over it."""
         kind, name = str(rendered["kind"]), str(rendered["metadata"]["name"])
         path = compare.differs(rendered, live)
         logger.warning(
-            "the cluster keeps its own %s of %s", path, kind, extra=_context(wanted) | {"child": name}
+            "the cluster keeps its own %s of %s", path, kind, extra=_context(parent) | {"child": name}
         )
         WRITES.labels(kind, Action.UNCHANGED.value).inc()
-        vain = self._vain.setdefault(Key(wanted.namespace, wanted.name), {})
+        vain = self._vain.setdefault(_key(parent), {})
         vain[kind, name] = (_render_hash(rendered), _generation(live))
         return AppliedChild(kind, name, Action.UNCHANGED, live)
 
-    async def _missed(self, wanted: LLMService, kind: Kind, name: str) -> Body | None:
+    async def _missed(self, parent: Parent, kind: Kind, name: str) -> Body | None:
         """Before an object is created: is there one that the store cannot know, or does not know yet?"""
         try:
-            live = await self._client.get(kind.path(wanted.namespace, name))
+            live = await self._client.get(kind.path(parent.namespace, name))
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
-        if ownership.of(live, wanted.name, wanted.uid) is Owner.US and self._store.put(kind, live):
-            raise Behind(f"{kind.kind} {wanted.namespace}/{name}")
+        if ownership.of_parent(live, parent) is Owner.US and self._store.put(kind, live):
+            raise Behind(f"{kind.kind} {parent.namespace}/{name}")
         return live
 
-    def _standing_refusal(self, wanted: LLMService, rendered: Body, live: Body | None) -> AppliedChild | None:
+    def _standing_refusal(self, parent: Parent, rendered: Body, live: Body | None) -> AppliedChild | None:
         key = (str(rendered["kind"]), str(rendered["metadata"]["name"]))
-        refusal = self._refusals.get(Key(wanted.namespace, wanted.name), {}).get(key)
+        refusal = self._refusals.get(_key(parent), {}).get(key)
         if refusal is None or refusal.intent != _intent(rendered, live) or refusal.until <= self._clock():
             return None
         return refusal.child
 
     def _refused(
-        self, wanted: LLMService, rendered: Body, kind: Kind, name: str, error: ApiError
+        self, parent: Parent, rendered: Body, kind: Kind, name: str, error: ApiError
     ) -> AppliedChild:
-        live = self._store.get(kind, wanted.namespace, name)
+        live = self._store.get(kind, parent.namespace, name)
         action = Action.FAILED if error.may_succeed_later else Action.REFUSED
         WRITES.labels(kind.kind, action.value).inc()
         logger.warning(
-            "%s %s: %s", kind.kind, action.value, error.message, extra=_context(wanted) | {"child": name}
+            "%s %s: %s", kind.kind, action.value, error.message, extra=_context(parent) | {"child": name}
         )
         child = AppliedChild(kind.kind, name, action, live, error.message, error.code)
         if action is Action.REFUSED:
-            refusals = self._refusals.setdefault(Key(wanted.namespace, wanted.name), {})
+            refusals = self._refusals.setdefault(_key(parent), {})
             until = self._clock() + REFUSAL_STANDS
             refusals[kind.kind, name] = _Refusal(_intent(rendered, live), until, child)
         return child
 
-    async def _delete(self, wanted: LLMService, kind: Kind, name: str) -> AppliedChild:
-        live = self._store.get(kind, wanted.namespace, name)
+    async def _delete(self, parent: Parent, kind: Kind, name: str) -> AppliedChild:
+        live = self._store.get(kind, parent.namespace, name)
         if (
             live is None
-            or ownership.of(live, wanted.name, wanted.uid) is not Owner.US
+            or ownership.of_parent(live, parent) is not Owner.US
             or "deletionTimestamp" in live["metadata"]
         ):
             return AppliedChild(kind.kind, name, Action.UNCHANGED, live)
         uid = str(live["metadata"]["uid"])
         try:
-            await self._client.delete(kind.path(wanted.namespace, name), uid)
+            await self._client.delete(kind.path(parent.namespace, name), uid)
         except ApiError as error:
             if error.code not in (
                 404,
@@ -202,8 +223,8 @@ class Cluster:
                 action = Action.FAILED if error.may_succeed_later else Action.REFUSED
                 return AppliedChild(kind.kind, name, action, live, error.message, error.code)
         WRITES.labels(kind.kind, Action.DELETED.value).inc()
-        logger.info("deleted %s", kind.kind, extra=_context(wanted) | {"child": name})
-        self._store.forget(kind, wanted.namespace, name, uid)
+        logger.info("deleted %s", kind.kind, extra=_context(parent) | {"child": name})
+        self._store.forget(kind, parent.namespace, name, uid)
         return AppliedChild(kind.kind, name, Action.DELETED)
 
 
@@ -212,8 +233,12 @@ def same(rendered: Body, live: Body) -> bool:
     return _render_hash(rendered) == _render_hash(live) and compare.differs(rendered, live) is None
 
 
-def _obstacle(wanted: LLMService, kind: Kind, name: str, live: Body) -> AppliedChild | None:
-    owner = ownership.of(live, wanted.name, wanted.uid)
+def _key(parent: Parent) -> Key | CacheKey:
+    return parent if isinstance(parent, CacheKey) else Key(parent.namespace, parent.name)
+
+
+def _obstacle(parent: Parent, kind: Kind, name: str, live: Body) -> AppliedChild | None:
+    owner = ownership.of_parent(live, parent)
     if owner is Owner.OTHER:
         message = (
             f'{kind.kind} "{name}" exists and belongs to {ownership.described(live)}; rename one of the two'
@@ -246,5 +271,7 @@ def _generation(body: Body) -> str:
     return str(body["metadata"].get("generation") or _version(body))
 
 
-def _context(wanted: LLMService) -> dict[str, Any]:
-    return {"object": f"{wanted.namespace}/{wanted.name}", "generation": wanted.generation}
+def _context(parent: Parent) -> dict[str, Any]:
+    if isinstance(parent, CacheKey):
+        return {"object": str(parent)}
+    return {"object": f"{parent.namespace}/{parent.name}", "generation": parent.generation}

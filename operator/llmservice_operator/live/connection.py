@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client import Configuration
+from kubernetes_asyncio import config as kubernetes_config
+from kubernetes_asyncio.client import Configuration
 
 from llmservice_operator.api import names
 
@@ -86,7 +86,7 @@ class Connection:
 
     def _tls(self) -> ssl.SSLContext:
         given = self._configuration
-        context = ssl.create_default_context(cafile=given.ssl_ca_cert, cadata=given.ca_cert_data)
+        context = ssl.create_default_context(cafile=given.ssl_ca_cert)
         if given.cert_file:
             context.load_cert_chain(given.cert_file, given.key_file)
         if not given.verify_ssl:

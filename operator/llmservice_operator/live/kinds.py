@@ -24,6 +24,7 @@ class Kind:
     plural: str
     selector: str = ""  # label selector of what we watch; empty: all of them
     written: bool = False  # a child: the operator creates, patches and deletes it
+    optional: bool = False  # somebody else's: a cluster may not serve it, and then it is not in use
 
     @property
     def api_version(self) -> str:
@@ -41,14 +42,34 @@ DEPLOYMENT: Final = Kind("Deployment", "apps", "v1", "deployments", _OURS, writt
 REVISION: Final = Kind("ControllerRevision", "apps", "v1", "controllerrevisions", _OURS, written=True)
 SERVICE: Final = Kind("Service", "", "v1", "services", _OURS, written=True)
 POD: Final = Kind("Pod", "", "v1", "pods", _OURS)
-CLAIM: Final = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
+JOB: Final = Kind("Job", "batch", "v1", "jobs", _OURS, written=True)
+CLAIM: Final = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", written=True)
+AUTOSCALER: Final = Kind(
+    "HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers", _OURS, written=True
+)
+DISRUPTION: Final = Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", _OURS, written=True)
+NETWORK: Final = Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", _OURS, written=True)
+MONITOR: Final = Kind(
+    "PodMonitor", "monitoring.coreos.com", "v1", "podmonitors", _OURS, written=True, optional=True
+)
+ROUTE: Final = Kind(
+    "HTTPRoute", "gateway.networking.k8s.io", "v1", "httproutes", _OURS, written=True, optional=True
+)
+SCALED_OBJECT: Final = Kind(
+    "ScaledObject", "keda.sh", "v1alpha1", "scaledobjects", _OURS, written=True, optional=True
+)
 
-ALL: Final = (LLMSERVICE, DEPLOYMENT, REVISION, SERVICE, POD, CLAIM)
+ALL: Final = (
+    *(LLMSERVICE, DEPLOYMENT, REVISION, SERVICE, POD, JOB, CLAIM, AUTOSCALER, DISRUPTION, NETWORK),
+    *(MONITOR, ROUTE, SCALED_OBJECT),
+)
+REQUIRED: Final = tuple(kind for kind in ALL if not kind.optional)
+OPTIONAL: Final = tuple(kind for kind in ALL if kind.optional)
 CHILDREN: Final[Mapping[str, Kind]] = {kind.kind: kind for kind in ALL if kind.written}
 
 
 def reduced(kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an object that is worth keeping: never ``managedFields``, and of a claim only its state."""
+    """What is worth keeping of an object: never ``managedFields``, and of a stranger's claim only its state."""
     metadata = {key: value for key, value in body.get("metadata", {}).items() if key != "managedFields"}
     if kind is not CLAIM:
         kept = {**body, "metadata": metadata}
@@ -56,10 +77,11 @@ def reduced(kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
         kept.setdefault("kind", kind.kind)
         return kept
     spec, status = body.get("spec") or {}, body.get("status") or {}
+    ours = (metadata.get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGER
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {key: metadata[key] for key in _CLAIM_METADATA if key in metadata},
+        "metadata": metadata if ours else {key: metadata[key] for key in _CLAIM_METADATA if key in metadata},
         "spec": {key: spec[key] for key in _CLAIM_SPEC if key in spec},
         "status": {key: status[key] for key in _CLAIM_STATUS if key in status},
     }

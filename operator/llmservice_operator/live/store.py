@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llmservice_operator.api import names
+from llmservice_operator.api.cache_key import CacheKey, claim_of
 from llmservice_operator.live import kinds
 from llmservice_operator.live.kinds import Kind
 
@@ -32,20 +33,28 @@ class Key(NamedTuple):
 class Store:
     """Objects, and which ``LLMService`` each belongs to."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_use: tuple[Kind, ...] = kinds.ALL) -> None:
+        self.kinds = in_use  # what is watched and listed; of every other kind nothing is known
         self._objects: dict[Kind, dict[Key, Body]] = {kind: {} for kind in kinds.ALL}
         self._by_instance: dict[
             tuple[str, str], set[tuple[Kind, str]]
         ] = {}  # (namespace, label) → children, pods
         self._services: dict[tuple[str, str], set[str]] = {}  # (namespace, label value) → LLMService names
+        self._by_claim: dict[tuple[str, str], set[str]] = {}  # (namespace, claim) → LLMService names
+        self._by_cache: dict[tuple[str, str], set[tuple[Kind, str]]] = {}  # (namespace, label) → jobs, pods
         self._deleted: dict[str, float] = {}  # UID → version as of which it was gone; the oldest first
         self._listed: set[Kind] = set()
 
     # --- reading ---------------------------------------------------------------------------------------------
     @property
     def ready(self) -> bool:
-        """Every kind was listed at least once: what is not here does not exist."""
-        return len(self._listed) == len(kinds.ALL)
+        """Every kind in use was listed at least once: what is not here does not exist."""
+        return self._listed.issuperset(self.kinds)
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The names of the kinds in use."""
+        return frozenset(kind.kind for kind in self.kinds)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
         return self._objects[kind].get(Key(namespace, name))
@@ -62,18 +71,30 @@ class Store:
         ):
             yield kind, self._objects[kind][Key(namespace, child)]
 
-    def concerned(self, kind: Kind, body: Body) -> tuple[Key, ...]:
-        """The ``LLMService`` objects whose reconcile a change of ``body`` may matter to."""
+    def of_cache(self, key: CacheKey) -> Iterator[tuple[Kind, Body]]:
+        """Jobs and pods that carry the label of a cache."""
+        found = self._by_cache.get((key.namespace, key.claim), ())
+        for kind, name in sorted(found, key=lambda item: (item[0].kind, item[1])):
+            yield kind, self._objects[kind][Key(key.namespace, name)]
+
+    def users(self, namespace: str, claim: str) -> tuple[Key, ...]:
+        """The ``LLMService`` objects that refer to a claim."""
+        return tuple(Key(namespace, name) for name in sorted(self._by_claim.get((namespace, claim), ())))
+
+    def concerned(self, kind: Kind, body: Body) -> tuple[Key | CacheKey, ...]:
+        """What a change to ``body`` may matter to. Asked before the change is kept: where an object turns from one
+        claim to another, both are concerned."""
         namespace, name = _namespace(body), _name(body)
         if kind is kinds.LLMSERVICE:
-            return (Key(namespace, name),)
-        if kind is kinds.CLAIM:
-            services = self._objects[kinds.LLMSERVICE]
-            return tuple(
-                key
-                for key, service in services.items()
-                if key.namespace == namespace and _uses(service, name)
-            )
+            known = self.get(kind, namespace, name)
+            caches = {one for one in (_cache(body), _cache(known) if known else None) if one is not None}
+            return (Key(namespace, name), *sorted(caches, key=str))
+        claim = name if kind is kinds.CLAIM else _cache_label(body)
+        if claim:
+            users = self.users(namespace, claim)
+            bodies = (self.get(kinds.LLMSERVICE, *user) for user in users)
+            copied = _cache_label(body) or any(user is not None and _cache(user) for user in bodies)
+            return (*users, *((CacheKey(namespace, claim),) if copied else ()))
         instance = _instance(body)
         return tuple(
             Key(namespace, service) for service in sorted(self._services.get((namespace, instance), ()))
@@ -141,16 +162,29 @@ class Store:
 
     # --- indexes ---------------------------------------------------------------------------------------------
     def _index(self, kind: Kind, key: Key, body: Body) -> None:
-        if kind is kinds.LLMSERVICE:
-            self._services.setdefault((key.namespace, names.label_value(key.name)), set()).add(key.name)
-        elif kind is not kinds.CLAIM:
-            self._by_instance.setdefault((key.namespace, _instance(body)), set()).add((kind, key.name))
+        for index, at, item in self._places(kind, key, body):
+            index.setdefault(at, set()).add(item)
 
     def _unindex(self, kind: Kind, key: Key, body: Body) -> None:
+        for index, at, item in self._places(kind, key, body):
+            members = index.get(at, set())
+            members.discard(item)
+            if not members:
+                index.pop(at, None)
+
+    def _places(
+        self, kind: Kind, key: Key, body: Body
+    ) -> Iterator[tuple[dict[tuple[str, str], set[Any]], tuple[str, str], Any]]:
+        """Where an object is found again: (index, key in it, entry)."""
         if kind is kinds.LLMSERVICE:
-            _discard(self._services, (key.namespace, names.label_value(key.name)), key.name)
+            yield self._services, (key.namespace, names.label_value(key.name)), key.name
+            if (claim := claim_of(body)) is not None:
+                yield self._by_claim, (key.namespace, claim[0]), key.name
         elif kind is not kinds.CLAIM:
-            _discard(self._by_instance, (key.namespace, _instance(body)), (kind, key.name))
+            if cache := _cache_label(body):
+                yield self._by_cache, (key.namespace, cache), (kind, key.name)
+            else:
+                yield self._by_instance, (key.namespace, _instance(body)), (kind, key.name)
 
     def _remove(self, kind: Kind, key: Key) -> None:
         self._unindex(kind, key, self._objects[kind].pop(key))
@@ -161,17 +195,14 @@ class Store:
             del self._deleted[next(iter(self._deleted))]
 
 
-def _discard(index: dict[tuple[str, str], set[Any]], key: tuple[str, str], item: object) -> None:
-    members = index.get(key)
-    if members is not None:
-        members.discard(item)
-        if not members:
-            del index[key]
+def _cache(service: Body) -> CacheKey | None:
+    """The cache that a service uses."""
+    claim = claim_of(service)
+    return CacheKey(_namespace(service), claim[0]) if claim is not None and claim[1] else None
 
 
-def _uses(service: Body, claim: str) -> bool:
-    source = ((service.get("spec") or {}).get("model") or {}).get("source") or {}
-    return bool((source.get("pvc") or {}).get("claimName") == claim)
+def _cache_label(body: Body) -> str:
+    return str((body["metadata"].get("labels") or {}).get(names.CACHE_LABEL, ""))
 
 
 def _namespace(body: Body) -> str:

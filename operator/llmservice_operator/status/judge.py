@@ -9,45 +9,55 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from llmservice_planner.startup import StartupBudget
-
 from llmservice_operator.api import conditions, names
 from llmservice_operator.api.conditions import Conditions
 from llmservice_operator.api.errors import InvalidSpec
+from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Applied, Seen
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.status import verdict, view
+from llmservice_operator.status import figures, verdict, view
 from llmservice_operator.status.failures import Failure
+from llmservice_operator.status.preparation import Stage
 from llmservice_operator.status.verdict import State, Verdict
-from llmservice_operator.status.view import Counts
+from llmservice_operator.status.view import Counts, View
 
+_KEPT = ("endpoint", "model", "cache", "memory", "startup", "rollout", "lastFailure")
 LONGEST_FAILURE = 2048  # characters of lastFailure.message
 
 
-def judge(
-    wanted: LLMService,
-    budget: StartupBudget,
-    seen: Seen,
-    applied: Applied,
-    now: datetime,
-    previous: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The status of an object whose spec is served. ``previous`` is the status that it has now."""
-    looked = view.look(wanted, budget, seen, applied)
-    decided = verdict.decide(looked)
+def judge(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied, now: datetime) -> dict[str, Any]:
+    """The status of an object whose spec is served. ``seen.status`` is the one that it has now."""
+    looked, previous = view.look(wanted, planned, seen, applied), seen.status
     found = Conditions(wanted.generation, now, previous.get("conditions") or ())
-    _state(found, decided)
+    _state(found, verdict.decide(looked))
+    for kind, stage in _stages(looked):
+        if stage is not None:
+            found.set(kind, stage.done, stage.reason, stage.message)
     if looked.replicas or looked.counts.replicas:
         _availability(found, looked.counts)
+    chosen, why = wanted.strategy
     status = {
         "observedGeneration": wanted.generation,
         "conditions": found.as_list(),
         **_figures(wanted.name, looked.counts),
         "endpoint": {"url": _url(wanted), "models": list(wanted.served_names)},
-        "startup": {"deadlineSeconds": budget.deadline_seconds, "basis": budget.basis},
+        "model": figures.model(planned),
+        "cache": figures.cache(wanted, planned, seen),
+        "memory": figures.memory(wanted, planned, seen),
+        "startup": figures.startup(wanted, planned, seen),
+        "rollout": {"strategy": chosen, "reason": why},
+        "lastFailure": _last_failure(looked.failure, now, previous.get("lastFailure")),
     }
-    failed = _last_failure(looked.failure, now, previous.get("lastFailure"))
-    return status | ({"lastFailure": failed} if failed else {})
+    return {key: value for key, value in status.items() if value is not None}
+
+
+def _stages(looked: View) -> tuple[tuple[str, Stage | None], ...]:
+    return (
+        (conditions.MODEL_RESOLVED, looked.model),
+        (conditions.CACHE_READY, looked.cache),
+        (conditions.MEMORY_FITS, looked.memory),
+        (conditions.AUTOSCALING_ACTIVE, looked.autoscaling),
+    )
 
 
 def invalid(
@@ -66,7 +76,7 @@ def invalid(
     _state(found, Verdict(State.STALLED, "InvalidSpec", text))
     if deployment is not None:
         _availability(found, counts)
-    kept = {key: previous[key] for key in ("endpoint", "startup", "lastFailure") if key in previous}
+    kept = {key: previous[key] for key in _KEPT if key in previous}
     return {
         "observedGeneration": metadata["generation"],
         "conditions": found.as_list(),

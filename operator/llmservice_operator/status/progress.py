@@ -33,17 +33,21 @@ def _stage(pod: Object) -> tuple[int, str] | None:
         found["type"] == "Ready" and found["status"] == "True" for found in status.get("conditions") or ()
     ):
         return None
-    engine = _engine(status)
-    waiting = engine.get("state", {}).get("waiting", {}).get("reason")
+    container = _container(status)
+    waiting = container.get("state", {}).get("waiting", {}).get("reason")
     if waiting:
         return 1, f"pod {name}: {waiting}"
-    if "running" not in engine.get("state", {}):
-        return 0, f"pod {name}: not on a node yet"
-    if engine.get("started"):
+    if "running" not in container.get("state", {}):
+        placed = pod.get("spec", {}).get("nodeName")
+        return (1, f"pod {name}: ContainerCreating") if placed else (0, f"pod {name}: not on a node yet")
+    if container.get("name") != names.ENGINE:
+        return 2, f"pod {name}: running"
+    if container.get("started"):
         return 3, f"pod {name}: healthy, not ready"
     return 2, f"pod {name}: loading the model"
 
 
-def _engine(status: Mapping[str, Any]) -> Mapping[str, Any]:
+def _container(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The engine, or a job's only container."""
     given: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
-    return next((found for found in given if found["name"] == names.ENGINE), {})
+    return next((found for found in given if found["name"] == names.ENGINE), given[0] if given else {})

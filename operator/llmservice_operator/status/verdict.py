@@ -29,7 +29,7 @@ def decide(seen: View) -> Verdict:
         verdict = question(seen)
         if verdict is not None:
             return verdict
-    return Verdict(State.READY, "ReplicasAvailable", f"{_of(seen, seen.counts.available)} available")
+    return _ready(seen)
 
 
 def child_is_refused(seen: View) -> Verdict | None:
@@ -59,10 +59,23 @@ def claim_is_missing(seen: View) -> Verdict | None:
     if seen.claim_exists:
         return None
     name, namespace = seen.wanted.claim_name, seen.wanted.namespace
-    text = f"PersistentVolumeClaim {name} does not exist in namespace {namespace} (spec.model.source.pvc.claimName)"
+    where = "spec.model.source.pvc.claimName" if seen.wanted.cache is None else "spec.cache.claimName"
+    text = f"PersistentVolumeClaim {name} does not exist in namespace {namespace} ({where})"
     if seen.counts.available:
         text += "; what runs goes on"
     return Verdict(State.RECONCILING, "ClaimNotFound", text)
+
+
+def model_is_not_prepared(seen: View) -> Verdict | None:
+    """The model is being looked up or copied, or must not start for want of memory: the pods wait for that."""
+    if seen.current:
+        return None
+    memory = seen.memory if seen.planned.forbids_pods(seen.wanted) else None
+    for stage in (seen.model, memory, seen.cache):
+        if stage is not None and not stage.done:
+            text = stage.message + ("; what runs goes on" if seen.counts.available else "")
+            return Verdict(State.STALLED if stage.final else State.RECONCILING, stage.reason, text)
+    return None
 
 
 def deployment_is_not_observed(seen: View) -> Verdict | None:
@@ -73,9 +86,11 @@ def deployment_is_not_observed(seen: View) -> Verdict | None:
 
 def all_replicas_are_up(seen: View) -> Verdict | None:
     counts = seen.counts
-    if not counts.replicas == counts.updated == counts.available == seen.replicas:
-        return None
-    return Verdict(State.READY, "ReplicasAvailable", f"{_of(seen, counts.available)} available")
+    scaled = seen.wanted.spec.autoscaling is not None  # more than the least may be on their way
+    enough = (
+        counts.available >= seen.replicas if scaled else counts.replicas == counts.available == seen.replicas
+    )
+    return _ready(seen) if enough and counts.updated == counts.replicas else None
 
 
 def time_is_up(seen: View) -> Verdict | None:
@@ -129,6 +144,7 @@ _QUESTIONS: tuple[Callable[[View], Verdict | None], ...] = (
     write_failed,
     nothing_is_wanted,
     claim_is_missing,
+    model_is_not_prepared,
     deployment_is_not_observed,
     all_replicas_are_up,
     time_is_up,
@@ -138,6 +154,13 @@ _QUESTIONS: tuple[Callable[[View], Verdict | None], ...] = (
     replicas_are_starting,
     old_replicas_remain,
 )
+
+
+def _ready(seen: View) -> Verdict:
+    """All is well; what the cluster cannot give is said beside it."""
+    lacking = [f"the cluster has no kind {kind}, which the spec asks for" for kind in seen.planned.lacking]
+    text = "; ".join([f"{_of(seen, seen.counts.available)} available", *lacking])
+    return Verdict(State.READY, "ReplicasAvailable", text)
 
 
 def _refusal(seen: View, child: AppliedChild) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llmservice_planner.startup import StartupBudget
-
-from llmservice_operator.api import names, revision
+from llmservice_operator.api import attempts, names, revision
+from llmservice_operator.api.attempts import Turn
+from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Applied, Object, Seen
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.status import failures, progress
+from llmservice_operator.status import autoscaling, failures, preparation, progress
 from llmservice_operator.status.failures import Failure
+from llmservice_operator.status.preparation import Stage, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,13 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class View:
     wanted: LLMService
+    planned: Plan
     applied: Applied
-    claim_exists: bool
+    claim_exists: bool  # where the spec names one of the user's
+    model: Stage | None
+    cache: Stage | None
+    memory: Stage | None
+    autoscaling: Stage | None
     deployment: Object | None  # after our write
     counts: Counts
     replicas: int  # wanted
@@ -38,27 +44,52 @@ class View:
     progress: str  # of those pods, and what slows them; empty: nothing to say
 
 
-def look(wanted: LLMService, budget: StartupBudget, seen: Seen, applied: Applied) -> View:
+def look(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied) -> View:
     written = applied.of("Deployment")
     deployment = written.live if written is not None and written.live is not None else None
     if deployment is None:
         deployment = seen.child("Deployment", names.child(wanted.name))
     spec_hash = revision.hash_of(wanted)
-    pods = tuple(pod for pod in seen.pods if _label(pod.get("metadata", {})) == spec_hash)
+    pods = revision.pods_of(wanted, seen.pods)
     replicas = _wanted_replicas(wanted, deployment)
-    claim = seen.claims.get(wanted.claim_name)
+    claim = seen.claims.get(wanted.claim_name or "")
     told = (progress.slowest(pods), progress.unshared(claim, replicas))
+    owned = wanted.cache is not None and wanted.cache.mode != "Existing"
     return View(
         wanted=wanted,
+        planned=planned,
         applied=applied,
-        claim_exists=claim is not None,
+        claim_exists=owned or claim is not None,
+        model=_model(wanted, planned, seen),
+        cache=_cache(wanted, planned, seen),
+        memory=preparation.memory(wanted, planned.memory),
+        autoscaling=autoscaling.stage(wanted, planned, seen),
         deployment=deployment,
         counts=counts(deployment),
         replicas=replicas,
         current=_is_current(deployment, spec_hash),
-        failure=failures.worst(pods, budget),
+        failure=failures.worst(pods, planned.budget),
         progress="; ".join(text for text in told if text),
     )
+
+
+def _model(wanted: LLMService, planned: Plan, seen: Seen) -> Stage | None:
+    if planned.lookup is None and planned.model is None:
+        return None
+    return preparation.model(wanted, planned.model, _work(planned.lookup, seen.pods), seen)
+
+
+def _cache(wanted: LLMService, planned: Plan, seen: Seen) -> Stage | None:
+    if wanted.cache is None or wanted.claim_name is None:
+        return None
+    copied = planned.copied(wanted) and seen.cache.claim is not None
+    return preparation.cache(wanted, planned.model, _work(planned.copy, seen.cache.pods), copied, seen)
+
+
+def _work(turn: Turn | None, pods: tuple[Object, ...]) -> Work:
+    if turn is None:
+        return Work((), ())
+    return Work(attempts.pods_of(turn.job, pods), attempts.pods_of(turn.before, pods))
 
 
 def counts(deployment: Object | None) -> Counts:
@@ -77,8 +108,8 @@ def condition(deployment: Object, kind: str) -> Mapping[str, Any]:
 
 
 def _wanted_replicas(wanted: LLMService, deployment: Object | None) -> int:
-    if wanted.replicas is not None:
-        return wanted.replicas
+    if wanted.least_replicas is not None:
+        return wanted.least_replicas
     return int((deployment or {}).get("spec", {}).get("replicas", 1))
 
 

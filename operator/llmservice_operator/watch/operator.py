@@ -11,22 +11,25 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiohttp
 from prometheus_client import Gauge
 
 from llmservice_operator.api import crd
+from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.controller import Controller, Next
-from llmservice_operator.live import kinds, schema
+from llmservice_operator.live import discovery, kinds, schema
 from llmservice_operator.live.client import Client
 from llmservice_operator.live.cluster import Cluster
 from llmservice_operator.live.connection import Connection
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.lease import Lease, Lost
+from llmservice_operator.live.pods import Pods
 from llmservice_operator.live.store import Body, Key, Store
 from llmservice_operator.watch import probes
 from llmservice_operator.watch.queue import Queue, Urgency
@@ -37,6 +40,7 @@ DEBOUNCE = 0.1  # seconds: a child's events come in flurries
 STUCK = 120.0  # seconds that a key may wait for a worker before the process counts as sick
 FINISH = 1.5  # seconds that running reconciles get at the end; with lease.DEADLINE less than lease.DURATION
 RELEASE = 1.0  # seconds for giving the lease back
+SEEN_TO = "a restart sees to it"
 
 QUEUE_DEPTH = Gauge("llmservice_operator_queue_depth", "Objects that wait for a worker")
 QUEUE_AGE = Gauge("llmservice_operator_queue_age_seconds", "How long the oldest of them has waited")
@@ -73,27 +77,18 @@ async def run(options: Options) -> int:
     """
     connection = await Connection.load(options.kubeconfig)
     async with connection.session() as session:
-        return await Operator(connection, Client(session, connection.server), options).run()
+        return await Process(connection, Client(session, connection.server), options).run()
 
 
-class Operator:
+class Process:
+    """What lasts as long as the process: probes, signals, the lease, and between them one :class:`Operator`."""
+
     def __init__(self, connection: Connection, client: Client, options: Options) -> None:
         self._options = options
         self._connection = connection
         self._client = client
-        self._store = Store()
-        self._queue: Queue[Key] = Queue()
-        self._controller = Controller(self._store, Cluster(client, self._store), options.defaults)
         self._lease = Lease(client, options.lease_namespace, options.lease_name, options.identity)
-        self._relist = Relist(client, self._store, options.namespaces, self._learnt)
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._shell = Shell(connection, options.namespaces, self._heard, self._shell_ended)
-        self._watching_since: float | None = None
-        self._leading = False
-        QUEUE_DEPTH.set_function(self._queue.depth)
-        QUEUE_AGE.set_function(self._queue.age)
-        LEADER.set_function(lambda: float(self._leading))
-        OBJECTS.set_function(lambda: float(len(self._store.services())))
+        self._operator: Operator | None = None  # from when it is known which kinds there are to watch
 
     async def run(self) -> int:
         runner = await probes.serve(self._options.health_port, self._unhealthy, self._unready)
@@ -109,7 +104,6 @@ class Operator:
             _explain(work.exception())
         work.cancel()
         await asyncio.wait({work})
-        self._leading = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RELEASE):
                 await self._lease.release()
@@ -118,47 +112,111 @@ class Operator:
         return 0 if told.is_set() else 1
 
     async def _work(self) -> None:
-        """Watch; wait to lead; lead. Ends only by an exception."""
+        """Ends only by an exception."""
         logger.info("starting as %s", self._options.identity)
         await schema.wait_served(self._client)
+        in_use = await discovery.in_use(self._client)
+        self._operator = Operator(self._connection, self._client, self._lease, self._options, in_use)
+        await self._operator.work()
+
+    async def _unhealthy(self) -> str | None:
+        return None if self._operator is None else await self._operator.unhealthy()
+
+    async def _unready(self) -> str | None:
+        if self._operator is None:
+            return "the API server has not said yet which kinds it serves"
+        return await self._operator.unready()
+
+
+class Operator:
+    """Watches the kinds ``in_use`` and, while it leads, reconciles."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        client: Client,
+        lease: Lease,
+        options: Options,
+        in_use: tuple[Kind, ...],
+    ) -> None:
+        self._options = options
+        self._connection = connection
+        self._client = client
+        self._lease = lease
+        self._store = Store(in_use)
+        self._queue: Queue[Key | CacheKey] = Queue()
+        self._to_pods = aiohttp.ClientSession()  # plain: pods are no API server, and get no credentials
+        self._controller = Controller(
+            self._store,
+            Cluster(client, self._store),
+            options.defaults,
+            options.lease_namespace,
+            Pods(self._to_pods),
+        )
+        self._relist = Relist(client, self._store, options.namespaces, self._learnt)
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._shell = Shell(connection, in_use, options.namespaces, self._heard, self._shell_ended)
+        self._watching_since: float | None = None
+        self._leading = False
+        QUEUE_DEPTH.set_function(self._queue.depth)
+        QUEUE_AGE.set_function(self._queue.age)
+        LEADER.set_function(lambda: float(self._leading))
+        OBJECTS.set_function(lambda: float(len(self._store.services())))
+
+    async def work(self) -> None:
+        """Watch; wait to lead; lead. Ends only by an exception."""
         await self._relist.first()
         self._watching_since = time.monotonic()
         self._shell.start()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._shell_lives(), name="kopf")
-            group.create_task(self._relist.forever(), name="relist")
-            group.create_task(self._check_schema(), name="schema")
-            logger.info("watching; waiting to lead")
-            await self._lease.acquire()
-            logger.info("leading")
-            self._leading = True
-            for key in self._store.services():
-                self._queue.add(key, urgency=Urgency.BULK)
-            group.create_task(self._lease.hold(), name="lease")
-            for number in range(self._options.workers):
-                group.create_task(self._worker(), name=f"worker {number}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._shell_lives(), name="kopf")
+                group.create_task(self._kinds_stay(), name="kinds")
+                group.create_task(self._relist.forever(), name="relist")
+                group.create_task(self._check_schema(), name="schema")
+                logger.info("watching; waiting to lead")
+                await self._lease.acquire()
+                logger.info("leading")
+                self._leading = True
+                for key in self._everything():
+                    self._queue.add(key, urgency=Urgency.BULK)
+                group.create_task(self._lease.hold(), name="lease")
+                for number in range(self._options.workers):
+                    group.create_task(self._worker(), name=f"worker {number}")
+        finally:
+            self._leading = False
+            await self._to_pods.close()
 
     # --- events in, keys out ---------------------------------------------------------------------------------
     def _heard(self, event: str, kind: Kind, body: Body) -> None:
+        concerned = self._store.concerned(kind, body)  # before it is kept: what it has left is concerned too
         changed = self._store.drop(kind, body) if event == "DELETED" else self._store.put(kind, body)
         if changed:
             first = kind is kinds.LLMSERVICE and event in ("ADDED", "LISTED")
-            self._enqueue(kind, body, Urgency.BULK if first else Urgency.NOW)
+            self._enqueue(kind, concerned, Urgency.BULK if first else Urgency.NOW)
 
     def _learnt(self, kind: Kind, body: Body) -> None:
-        self._enqueue(kind, body, Urgency.BULK)
+        self._enqueue(kind, self._store.concerned(kind, body), Urgency.BULK)
 
-    def _enqueue(self, kind: Kind, body: Body, urgency: Urgency) -> None:
+    def _enqueue(self, kind: Kind, concerned: Iterable[Key | CacheKey], urgency: Urgency) -> None:
         if not self._leading:
             return  # whoever comes to lead begins with everything
-        for key in self._store.concerned(kind, body):
+        for key in concerned:
             self._queue.add(key, 0.0 if kind is kinds.LLMSERVICE else DEBOUNCE, urgency)
+
+    def _everything(self) -> Iterator[Key | CacheKey]:
+        for service in self._store.services():
+            body = self._store.get(kinds.LLMSERVICE, *service)
+            if body is not None:
+                yield from self._store.concerned(kinds.LLMSERVICE, body)
 
     # --- keys to the controller ------------------------------------------------------------------------------
     async def _worker(self) -> None:
         while True:
             key = await self._queue.take()
             outcome = await _unbroken(self._controller.handle(key), FINISH)
+            for other in outcome.wake:
+                self._queue.add(other)
             if outcome.next is Next.RETRY:
                 self._queue.retry(key)
             else:
@@ -167,7 +225,8 @@ class Operator:
     # --- what must never end ---------------------------------------------------------------------------------
     async def _shell_lives(self) -> None:
         await self._ended
-        raise Ended("the watches ended")
+        gone = await discovery.gone(self._client, self._store.kinds)
+        raise Ended(f"{gone}: {SEEN_TO}" if gone else "the watches ended")
 
     def _shell_ended(self, error: BaseException | None) -> None:
         if error is not None:
@@ -175,15 +234,18 @@ class Operator:
         if not self._ended.done():
             self._ended.set_result(None)
 
+    async def _kinds_stay(self) -> None:
+        raise Ended(f"{await discovery.change(self._client, self._store.kinds)}: {SEEN_TO}")
+
     async def _check_schema(self) -> None:
         ours: dict[str, Any] = crd.generate()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         await schema.check(self._client, ours)
 
     # --- probes ----------------------------------------------------------------------------------------------
-    async def _unhealthy(self) -> str | None:
+    async def unhealthy(self) -> str | None:
         if self._watching_since is None:
             return None
-        expected = len(kinds.ALL) * max(1, len(self._options.namespaces))
+        expected = len(self._store.kinds) * max(1, len(self._options.namespaces))
         silence = self._connection.watches.quietest(expected, self._watching_since)
         if silence > SILENCE:
             return f"a watch has been silent for {silence:.0f} s"
@@ -193,7 +255,7 @@ class Operator:
             return f"an object has waited for a worker for {self._queue.age():.0f} s"
         return None
 
-    async def _unready(self) -> str | None:
+    async def unready(self) -> str | None:
         return None if self._store.ready else "not every kind has been listed yet"
 
 

@@ -31,14 +31,14 @@ class Relist:
         self._learnt = learnt
 
     async def first(self) -> None:
-        """List every kind once, as fast as it goes, until all are there."""
-        await asyncio.gather(*(self._until_listed(kind) for kind in kinds.ALL))
+        """List every kind in use once, as fast as it goes, until all are there."""
+        await asyncio.gather(*(self._until_listed(kind) for kind in self._store.kinds))
 
     async def forever(self, period: float = PERIOD) -> None:
         """List the kinds in turn, evenly spread over ``period`` with jitter."""
         while True:
-            for kind in kinds.ALL:
-                await asyncio.sleep(period / len(kinds.ALL) * random.uniform(0.8, 1.2))
+            for kind in self._store.kinds:
+                await asyncio.sleep(period / len(self._store.kinds) * random.uniform(0.8, 1.2))
                 try:
                     await self._list(kind, PAUSE)
                 except ApiError as error:

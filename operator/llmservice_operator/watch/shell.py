@@ -15,7 +15,6 @@ from typing import Any
 
 import kopf
 
-from llmservice_operator.live import kinds
 from llmservice_operator.live.connection import Connection
 from llmservice_operator.live.kinds import Kind
 
@@ -29,16 +28,21 @@ logger = logging.getLogger(__name__)
 
 
 class Shell:
-    """The thread that kopf runs on. ``heard`` is called on ``loop`` for each event; ``ended`` once, at the end."""
+    """The thread that kopf runs on, watching the kinds ``in_use``: each must be served, for kopf ends where one is not.
+
+    ``heard`` is called on the event loop of the caller for each event; ``ended`` once, at the end.
+    """
 
     def __init__(
         self,
         connection: Connection,
+        in_use: tuple[Kind, ...],
         namespaces: Sequence[str],
         heard: Heard,
         ended: Callable[[BaseException | None], None],
     ) -> None:
         self._connection = connection
+        self._kinds = in_use
         self._namespaces = tuple(namespaces)
         self._heard = heard
         self._ended = ended
@@ -77,7 +81,7 @@ class Shell:
             {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
         )
         tasks = await kopf.spawn_tasks(
-            registry=self._registry(), settings=settings(), standalone=True, **where
+            registry=self._registry(), settings=settings(self._kinds), standalone=True, **where
         )
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         first = next(iter(done))
@@ -93,7 +97,7 @@ class Shell:
             )
 
         kopf.on.login(registry=registry)(login)
-        for kind in kinds.ALL:
+        for kind in self._kinds:
             kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(
                 self._handler(kind)
             )
@@ -106,7 +110,7 @@ class Shell:
         return event
 
 
-def settings() -> kopf.OperatorSettings:
+def settings(in_use: Sequence[Kind]) -> kopf.OperatorSettings:
     """kopf with everything off that writes, scans or posts."""
     given = kopf.OperatorSettings()
     given.scanning.disabled = True
@@ -116,7 +120,7 @@ def settings() -> kopf.OperatorSettings:
     given.watching.chunk_size = PAGE
     given.queueing.idle_timeout = 0.1  # nothing is kept between two events of an object
     given.process.ultimate_exiting_timeout = None
-    for kind in kinds.ALL:
+    for kind in in_use:
         if kind.selector:
             given.watching.label_selectors[kind.group, kind.version, kind.plural] = kind.selector
     return given

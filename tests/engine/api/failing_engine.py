@@ -14,7 +14,7 @@ from llmservice_engine.api import server
 from llmservice_engine.core.outputs import EngineInfo, EngineStats, FinishReason, TokenDelta
 from llmservice_planner import settings
 
-INFO = EngineInfo(8192, 49152, frozenset({2}), "float32", "cpu", 16, 512, 1, 1, 1, 0.0)
+INFO = EngineInfo(8192, 49152, frozenset({2}), "float32", "cpu", 16, 512, 1, 1, 1, 1, 4, 1, 0.0)
 IDLE = EngineStats(0, 0, 0.0, 0, 0, 0)
 
 

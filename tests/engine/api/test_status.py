@@ -114,7 +114,13 @@ def test_metrics_move_as_the_request_says(http: httpx.Client) -> None:
 def test_static_metrics_describe_the_model(http: httpx.Client) -> None:
     now = samples(http, **LABELS)
     assert now["llmservice:model_load_seconds"] > 0
-    assert 260e6 < now["llmservice:weight_bytes"] < 600e6
+    memory = {
+        kind: samples(http, **LABELS, kind=kind)["llmservice:memory_bytes"]
+        for kind in ("weights", "kv_cache", "activations", "overhead", "available")
+    }
+    assert 260e6 < memory["weights"] < 600e6
+    assert memory["weights"] + memory["kv_cache"] + memory["activations"] <= memory["available"]
+    assert now["llmservice:kv_cache_tokens"] >= now["llmservice:kv_cache_sequences"] * 8192 > 0
     assert now["vllm:cache_config_info"] == 1
     assert now["vllm:num_preemptions_total"] == 0
     assert {now["vllm:num_requests_running"], now["vllm:num_requests_waiting"]} == {0}

@@ -9,6 +9,8 @@ from llmservice_operator.api import compare
 
 CONTAINERS = [{"name": "engine", "image": "a"}]
 PORT = {"containerPort": 8000, "name": "http", "protocol": "TCP"}
+SERVICE_PORT = {"name": "http", "port": 8000, "protocol": "TCP", "targetPort": "http"}
+RULE: dict[str, Any] = {"from": [{"podSelector": {}}], "ports": [{"port": "http", "protocol": "TCP"}]}
 
 SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "what live has beyond it": ({"spec": {"a": 1}}, {"spec": {"a": 1, "b": 2}, "status": {}}),
@@ -29,6 +31,12 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "an empty map that the server drops": ({"nodeSelector": {}}, {}),
     "no value": ({"a": None}, {}),
     "a tuple for a list": ({"args": ("a", "b")}, {"args": ["a", "b"]}),
+    "an autoscaler's target in the server's spelling": ({"averageValue": "1000"}, {"averageValue": "1k"}),
+    "a Service's port with its node port": (
+        {"ports": [SERVICE_PORT]},
+        {"ports": [SERVICE_PORT | {"nodePort": 30000}]},
+    ),
+    "a network rule as it was written": ({"ingress": [RULE]}, {"ingress": [RULE]}),
 }
 DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another value": ({"spec": {"a": 1}}, {"spec": {"a": 2}}, "spec.a"),
@@ -46,6 +54,19 @@ DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a map for a text": ({"a": {"b": 1}}, {"a": "b"}, "a"),
     "a list for a text": ({"a": ["b"]}, {"a": "b"}, "a"),
     "zero replicas": ({"replicas": 0}, {}, "replicas"),
+    "a selector with one label more": (
+        {"selector": {"matchLabels": {"a": "b"}}}, {"selector": {"matchLabels": {"a": "b", "c": "d"}}},
+        "selector.matchLabels.c",
+    ),
+    "a network rule that lets in more namespaces": (
+        {"ingress": [RULE]}, {"ingress": [RULE | {"from": [{"podSelector": {}, "namespaceSelector": {}}]}]},
+        "ingress[0].from[0].namespaceSelector",
+    ),
+    "a network rule with one port more": (
+        {"ingress": [RULE]}, {"ingress": [RULE | {"ports": [*RULE["ports"], {"port": 22, "protocol": "TCP"}]}]},
+        "ingress[0].ports",
+    ),
+    "a network rule more": ({"egress": [RULE]}, {"egress": [RULE, {}]}, "egress"),
 }  # fmt: skip
 
 

@@ -69,10 +69,29 @@ def test_arguments_with_variables_are_left_to_the_pod() -> None:
 
 
 PVC = {"claimName": "models"}
+HUB: dict[str, Any] = {"model": {"source": {"hf": {"repo": "org/name"}}}}
 TEMPLATE_ENGINE = "spec.template.spec.containers[engine]"
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"model": {"source": {}}}, "spec.model.source", "exactly one source"),
-    ({"model": {"source": {"pvc": PVC, "hf": {"repo": "a/b"}}}}, "spec.model.source.hf", "not a field"),
+    ({"model": {"source": {"pvc": PVC, "hf": {"repo": "a/b"}}}}, "spec.model.source", "hf and pvc"),
+    ({"model": {"source": {"git": {"repo": "a/b"}}}}, "spec.model.source.git", "not a field"),
+    ({"model": {"source": {"hf": {"repo": "../etc"}}}}, "spec.model.source.hf.repo", "match"),
+    ({"model": {"source": {"hf": {"repo": "a/b", "endpoint": "hub"}}}}, "spec.model.source.hf.endpoint", "match"),
+    ({"model": {"source": {"s3": {"uri": "https://bucket/x"}}}}, "spec.model.source.s3.uri", "match"),
+    ({"model": {"source": {"pvc": PVC}, "tokenSecretRef": {"name": "t"}}}, "spec.model.tokenSecretRef", "hub"),
+    ({"cache": {"size": "1Gi"}}, "spec.cache", "on a claim of yours"),
+    (HUB | {"cache": {"mode": "Existing"}}, "spec.cache.claimName", "is needed"),
+    (HUB | {"cache": {"claimName": "mine"}}, "spec.cache.claimName", "only cache.mode Existing"),
+    (HUB | {"cache": {"mode": "None", "size": "1Gi"}}, "spec.cache.size", "Managed and Ephemeral"),
+    (HUB | {"cache": {"mode": "Ephemeral", "prefetch": True}}, "spec.cache.prefetch", "Managed and Existing"),
+    ({"autoscaling": {"maxReplicas": 3}, "replicas": 2}, "spec.replicas", "autoscaler's"),
+    ({"autoscaling": {"minReplicas": 4, "maxReplicas": 3}}, "spec.autoscaling.minReplicas", "4 is more"),
+    ({"autoscaling": {"minReplicas": 0, "maxReplicas": 3}}, "spec.autoscaling.minReplicas", "External"),
+    ({"autoscaling": {"maxReplicas": 3, "backend": "KEDA"}}, "spec.autoscaling.keda", "is needed"),
+    ({"rollout": {"strategy": "Surge", "maxSurge": 0, "maxUnavailable": "0%"}}, "spec.rollout.maxUnavailable", "0"),
+    ({"rollout": {"strategy": "Surge", "maxSurge": "x%"}}, "spec.rollout.maxSurge", "25%"),
+    ({"rollout": {"strategy": "Surge", "maxSurge": -1}}, "spec.rollout.maxSurge", "at least 0"),
+    ({"rollout": {"maxSurge": 1}}, "spec.rollout", "strategy Surge"),
     ({"model": {}}, "spec.model.source", "is needed"),
     ({"model": {"source": {"pvc": PVC | {"path": "/abs"}}}}, "spec.model.source.pvc.path", "match"),
     ({"model": {"source": {"pvc": PVC | {"path": "a/../../b"}}}}, "spec.model.source.pvc.path", "'..'"),

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 from llmservice_operator.api import compare, spec
-from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.api.seen import Seen
-from llmservice_operator.desired import plan, render
+from llmservice_operator.live import kinds
 
 from e2e.cluster.launcher import Cluster
 from tests.operator.api.test_spec import REFUSED
 from tests.operator.chart import helm
 from tests.operator.chart.conftest import Kubectl
+from tests.operator.desired import world
 
 GOLDEN = helm.ROOT / "tests" / "golden"
 ACCOUNT = f"system:serviceaccount:{helm.NAMESPACE}:llm-llmservice-operator"
@@ -81,18 +81,23 @@ def test_children_are_kept_by_the_server_as_they_were_rendered(installed: Kubect
     installed("create", "namespace", namespace, check=False)
     wanted = spec.parse(body)
     seen = Seen(claims={claim["metadata"]["name"]: claim for claim in claims})
-    for child in render.render(wanted, plan.budget(wanted, seen), seen, Defaults()):
+    for child in world.render_all(wanted, seen).children:
         apply = ("apply", "--server-side", "--field-manager=llmservice-operator", "-o", "json", "-f", "-")
         live = json.loads(installed(*apply, given=child).stdout)
         assert compare.differs(child, live) is None
 
 
+WRITTEN = ("get", "list", "watch", "create", "patch", "delete")
 ALLOWED = [
     ("patch", "llmservices.serving.llmservice.dev/status"),
     ("watch", "llmservices.serving.llmservice.dev"),
-    ("create", "deployments.apps"),
-    ("delete", "services"),
-    ("watch", "persistentvolumeclaims"),
+    *(
+        (verb, f"{kind.plural}.{kind.group}" if kind.group else kind.plural)
+        for kind in kinds.CHILDREN.values()
+        for verb in WRITTEN
+        if not kind.optional  # whose rights cannot be asked by name where they are not served
+    ),
+    *((verb, "events") for verb in ("get", "list", "create", "patch")),
 ]
 FORBIDDEN = [
     ("get", "secrets"),
@@ -100,7 +105,9 @@ FORBIDDEN = [
     ("update", "llmservices.serving.llmservice.dev"),
     ("patch", "llmservices.serving.llmservice.dev"),
     ("delete", "llmservices.serving.llmservice.dev"),
-    ("delete", "persistentvolumeclaims"),
+    *(("update", kind.plural) for kind in (kinds.DEPLOYMENT, kinds.JOB, kinds.CLAIM, kinds.NETWORK)),
+    ("deletecollection", "persistentvolumeclaims"),
+    ("delete", "events"),
     ("create", "pods"),
     ("get", "configmaps"),
     ("create", "leases.coordination.k8s.io"),

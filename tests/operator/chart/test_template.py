@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from llmservice_operator.api import crd, defaults
+from llmservice_operator.live import kinds
 
 from tests.operator.chart import helm
 
@@ -38,6 +39,17 @@ def test_it_reads_no_secret_serves_no_webhook_and_has_no_wildcard() -> None:
         assert "*" not in [*rule["resources"], *rule["verbs"], *rule["apiGroups"]]
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
     assert not any("Webhook" in kind for kind, _ in objects)
+
+
+def test_every_kind_that_is_written_may_be_and_by_no_further_verb() -> None:
+    granted = {
+        (group, resource): sorted(rule["verbs"])
+        for rule in helm.template()["ClusterRole", NAME]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    for kind in kinds.CHILDREN.values():
+        assert granted[kind.group, kind.plural] == ["create", "delete", "get", "list", "patch", "watch"]
 
 
 def test_leases_are_the_release_namespaces_only() -> None:
@@ -78,12 +90,28 @@ def test_engine_defaults_are_what_the_operator_reads() -> None:
         "--set=engine.tolerations[0].key=gpu",
         "--set=engine.imagePullSecrets[0].name=pull",
         "--set=engine.image=e:1",
+        "--set=engine.storageClassName=fast",
+        "--set=engine.hubEndpoint=http://mirror:8080",
     )
     container = pod(*options)["containers"][0]
     (given,) = (found["value"] for found in container["env"] if found["name"] == defaults.VARIABLE)
     (image,) = (found for found in container["args"] if found.startswith("--engine-image="))
     read = defaults.from_json(given, image.partition("=")[2])
-    assert read == defaults.Defaults(image="e:1", image_pull_secrets=("pull",), tolerations=({"key": "gpu"},))
+    assert read == defaults.Defaults(
+        image="e:1",
+        image_pull_secrets=("pull",),
+        tolerations=({"key": "gpu"},),
+        storage_class_name="fast",
+        hub_endpoint="http://mirror:8080",
+    )
+
+
+def test_operator_is_told_its_own_image_and_namespace_for_jobs_and_network_policies() -> None:
+    container = pod("--set=image.repository=registry.example/operator", "--set=image.tag=x")["containers"][0]
+    assert container["image"] == "registry.example/operator:x"
+    assert "--operator-image=registry.example/operator:x" in container["args"]
+    (where,) = (found for found in container["env"] if found["name"] == "POD_NAMESPACE")
+    assert where["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
 
 
 def test_without_values_the_engine_is_the_one_of_the_charts_version() -> None:
@@ -91,6 +119,7 @@ def test_without_values_the_engine_is_the_one_of_the_charts_version() -> None:
     (given,) = (found["value"] for found in container["env"] if found["name"] == defaults.VARIABLE)
     assert json.loads(given) == {}
     assert f"--engine-image={defaults.ENGINE_IMAGE}" in container["args"]
+    assert f"--operator-image={defaults.OPERATOR_IMAGE}" in container["args"]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +130,7 @@ def test_without_values_the_engine_is_the_one_of_the_charts_version() -> None:
         "--set=image.digest=latest",
         "--set=logLevel=loud",
         "--set=engine.img=a",
+        "--set=engine.hubEndpoint=mirror:8080",
     ],
 )
 def test_value_that_is_none_is_refused(option: str) -> None:

@@ -35,6 +35,11 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def kubernetes(cluster: Cluster) -> Kube:
+    return prepared(cluster)
+
+
+def prepared(cluster: Cluster) -> Kube:
+    """With the chart's CRD, and its rights for an operator that runs outside."""
     made = Kube(cluster)
     made.kubectl("apply", "--server-side", "-f", str(CRD))
     made.kubectl(
@@ -138,6 +143,28 @@ class Place:
         return kube.eventually(
             look, 20, f"{name} is Ready: {(self.get('LLMService', name) or {}).get('status')}"
         )
+
+    def pod_of(self, step: str, attempt: int = 1) -> Body:
+        """The pod of a job that looks up (``resolve``) or copies (``copy``), once it is there."""
+
+        def look() -> Body | None:
+            for job in self.kube.list("Job", self.name):
+                args = job["spec"]["template"]["spec"]["containers"][0]["args"]
+                number = job["metadata"]["annotations"]["serving.llmservice.dev/attempt"].rpartition("/")[2]
+                if args[1] == step and int(number) == attempt:
+                    selected = {"batch.kubernetes.io/job-name": job["metadata"]["name"]}.items()
+                    for pod in self.kube.list("Pod", self.name):
+                        if selected <= pod["metadata"]["labels"].items():
+                            return pod
+            return None
+
+        found = kube.eventually(look, 20, f"a pod does {step}, attempt {attempt}")
+        self.kube.bind(self.name, found["metadata"]["name"])
+        return found
+
+    def end(self, step: str, message: str, code: int = 0, attempt: int = 1) -> None:
+        """Play the kubelet for that pod: its container ends."""
+        self.kube.end_pod(self.name, self.pod_of(step, attempt)["metadata"]["name"], message, code)
 
     def versions(self) -> dict[str, str]:
         """resourceVersion of every child and object here."""

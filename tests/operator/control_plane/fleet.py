@@ -21,6 +21,7 @@ NAMESPACE = "llmservice-system"
 ACCOUNT = "llmservice-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 LEASE = "llmservice-operator"
+PROGRAM = ("-m", "llmservice_operator")  # as Python's arguments
 IMAGE = "registry.example/engine:1"
 
 
@@ -63,12 +64,19 @@ class Fleet:
         self._count = 0
         self.replicas: list[Replica] = []
 
-    def start(self, image: str = IMAGE, namespaces: tuple[str, ...] = (), *, ready: bool = True) -> Replica:
+    def start(
+        self,
+        image: str = IMAGE,
+        namespaces: tuple[str, ...] = (),
+        *,
+        ready: bool = True,
+        program: tuple[str, ...] = PROGRAM,
+    ) -> Replica:
         self._count += 1
         identity, port = f"operator-{self._count}", free_port()
         log = self._folder / f"{identity}.log"
         command = [
-            *(sys.executable, "-m", "llmservice_operator", "run", f"--engine-image={image}"),
+            *(sys.executable, *program, "run", f"--engine-image={image}"),
             *(f"--kubeconfig={self._kubeconfig}", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}"),
             *(f"--identity={identity}", f"--health-port={port}"),
             *(f"--namespace={name}" for name in namespaces),

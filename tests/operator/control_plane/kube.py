@@ -23,6 +23,7 @@ PLURALS = {
     "StatefulSet": "/apis/apps/v1{}/statefulsets",
     "ControllerRevision": "/apis/apps/v1{}/controllerrevisions",
     "Service": "/api/v1{}/services",
+    "Job": "/apis/batch/v1{}/jobs",
     "Pod": "/api/v1{}/pods",
     "PersistentVolumeClaim": "/api/v1{}/persistentvolumeclaims",
     "Namespace": "/api/v1{}/namespaces",
@@ -117,7 +118,7 @@ class Kube:
     # --- the kubelet's part ----------------------------------------------------------------------------------
     def make_pods_ready(self, namespace: str, name: str) -> int:
         """Say of each pod of an LLMService what a kubelet would: it runs and is ready."""
-        selected = {"app.kubernetes.io/instance": name}.items()
+        selected = {"app.kubernetes.io/instance": name, "app.kubernetes.io/component": "engine"}.items()
         pods = [
             pod
             for pod in self.list("Pod", namespace)
@@ -127,6 +128,43 @@ class Kube:
             if (pod.get("status") or {}).get("phase") != "Running":
                 self.patch("Pod", pod["metadata"]["name"], namespace, {"status": _running(pod)}, "status")
         return len(pods)
+
+
+    def bind(self, namespace: str, name: str) -> None:
+        """Play the scheduler: the pod has a node."""
+        if "nodeName" in self.must("Pod", name, namespace)["spec"]:
+            return
+        target = {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        self.call("POST", path("Pod", namespace, name) + "/binding", body)
+
+    def end_pod(self, namespace: str, name: str, message: str, code: int = 0) -> None:
+        """Say of a job's pod what a kubelet would: its container has ended with this termination message."""
+        pod = self.must("Pod", name, namespace)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        ended = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "message": message,
+            "startedAt": now,
+            "finishedAt": now,
+            "containerID": "containerd://0",
+        }
+        container = {
+            "name": pod["spec"]["containers"][0]["name"],
+            "image": pod["spec"]["containers"][0]["image"],
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": ended},
+        }
+        status = {
+            "phase": "Succeeded" if code == 0 else "Failed",
+            "startTime": now,
+            "containerStatuses": [container],
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": now}],
+        }
+        self.patch("Pod", name, namespace, {"status": status}, "status")
 
 
 def path(kind: str, namespace: str = "", name: str = "") -> str:

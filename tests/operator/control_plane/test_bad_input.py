@@ -100,14 +100,14 @@ def test_an_invalid_object_keeps_running_what_it_had(place: Place, operators: Fl
     assert place.must("Deployment")["spec"] == before
 
 
-def test_twenty_broken_objects_do_not_hold_up_a_good_one(place: Place, audit: Audit) -> None:
+def test_a_hundred_broken_objects_do_not_hold_up_a_good_one(place: Place, audit: Audit) -> None:
     broken = [
-        place.service(f"broken-{number}", engine={"args": ["--no-such-flag=1"]}) for number in range(10)
+        place.service(f"broken-{number}", engine={"args": ["--no-such-flag=1"]}) for number in range(50)
     ]
     bad = {
         "spec": {"containers": [{"name": "engine", "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
     }
-    refused = [place.service(f"refused-{number}", template=bad) for number in range(10)]
+    refused = [place.service(f"refused-{number}", template=bad) for number in range(50)]
     place.kube.apply(*broken, *refused)
     started = time.monotonic()
     place.apply("good")

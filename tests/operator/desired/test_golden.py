@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from llmservice_operator.api import spec
-from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.api.seen import Seen
-from llmservice_operator.desired import plan, render
+
+from tests.operator.desired import world
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
@@ -28,7 +28,7 @@ def test_children_are_the_recorded_ones(case: Path) -> None:
     body, *claims = yaml.safe_load_all(case.read_text())
     wanted = spec.parse(body)
     seen = Seen(claims={claim["metadata"]["name"]: claim for claim in claims})
-    children = render.render(wanted, plan.budget(wanted, seen), seen, Defaults(image="engine:1"))
+    children = world.render_all(wanted, seen).children
     recorded = case.with_name(case.name.replace(".in.", ".out."))
     if os.environ.get("UPDATE_GOLDEN"):
         recorded.write_text(yaml.dump_all(children, Dumper=Plain, width=110))

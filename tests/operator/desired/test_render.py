@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from llmservice_operator.api import compare, names, revision, spec
 from llmservice_operator.api.defaults import Defaults
-from llmservice_operator.desired import plan, render
+from llmservice_operator.desired import plan
 from llmservice_planner import settings
 
 from tests.operator.desired import world
@@ -78,6 +78,10 @@ def test_edit_taken_back_gets_its_old_template_back() -> None:
         {"startup": {"safetyFactor": 2.0}},
         {"template": {"spec": {}}},
         {"engine": {"args": []}},
+        {"accelerator": {"memoryPerDevice": "80Gi", "fitPolicy": "Enforce"}},
+        {"autoscaling": {"maxReplicas": 4}},
+        {"rollout": {"strategy": "Recreate", "minReady": "10s"}},
+        {"monitoring": {"podMonitor": "Enabled"}},
     ],
     ids=str,
 )
@@ -245,15 +249,13 @@ def test_renamed_service_leaves_its_old_one_unwanted() -> None:
     first = world.rendered(world.wanted(), world.seen())
     around = world.seen(*first.values())
     renamed = world.wanted(expose={"service": {"name": "web"}})
-    children = render.render(renamed, plan.budget(renamed, around), around, world.DEFAULTS)
-    assert render.unwanted(children, around) == (("Service", "llama"),)
+    assert world.render_all(renamed, around).unwanted == (("Service", "llama"),)
 
 
 def test_deployment_is_never_unwanted() -> None:
     first = world.rendered(world.wanted(), world.seen())
     around = world.seen(first["Deployment"], claims=())
-    children = render.render(world.wanted(), plan.budget(world.wanted(), around), around, world.DEFAULTS)
-    assert render.unwanted(children, around) == ()
+    assert world.render_all(world.wanted(), around).unwanted == ()
 
 
 def test_three_newest_revisions_stay_and_those_in_use() -> None:
@@ -265,8 +267,7 @@ def test_three_newest_revisions_stay_and_those_in_use() -> None:
         kept.append(children["ControllerRevision"])
     around = world.seen(*kept)  # the Deployment still runs the first
     now = world.wanted(engine={"maxModelLen": 2})  # an old one, taken again
-    wanted = render.render(now, plan.budget(now, around), around, world.DEFAULTS)
-    gone = {name for _, name in render.unwanted(wanted, around)}
+    gone = {name for _, name in world.render_all(now, around).unwanted}
     revisions = [child["metadata"]["name"] for child in kept if child["kind"] == "ControllerRevision"]
     assert gone == {revisions[1], revisions[3]}
     assert first["ControllerRevision"]["metadata"]["name"] not in gone

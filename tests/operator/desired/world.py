@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 from llmservice_operator.api import spec
 from llmservice_operator.api.defaults import Defaults
+from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Seen
 from llmservice_operator.api.spec import LLMService
 from llmservice_operator.desired import plan, render
 
 CLAIM = {"metadata": {"name": "models"}, "spec": {"resources": {"requests": {"storage": "10G"}}}}
-DEFAULTS = Defaults(image="engine:1")
+DEFAULTS = Defaults(image="engine:1", operator_image="operator:1")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def body(name: str = "llama", **fields: Any) -> dict[str, Any]:
@@ -35,9 +38,17 @@ def seen(*children: dict[str, Any], claims: tuple[dict[str, Any], ...] = (CLAIM,
     )
 
 
+def planned(of: LLMService, around: Seen) -> Plan:
+    return plan.for_spec(of, around, NOON)
+
+
+def render_all(of: LLMService, around: Seen, defaults: Defaults = DEFAULTS) -> render.Rendered:
+    return render.render(of, planned(of, around), around, defaults, "llmservice-system")
+
+
 def rendered(of: LLMService, around: Seen, defaults: Defaults = DEFAULTS) -> dict[str, dict[str, Any]]:
     """The children by kind: there is at most one of each."""
-    return {child["kind"]: child for child in render.render(of, plan.budget(of, around), around, defaults)}
+    return {child["kind"]: child for child in render_all(of, around, defaults).children}
 
 
 def engine(children: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config.incluster_config import InClusterConfigLoader
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from llmservice_operator.live.client import ApiError, Client
 from llmservice_operator.live.connection import Connection, NoCluster, Watches
 

@@ -77,3 +77,47 @@ def ready(name: str = "llama-1", revision: str = "") -> dict[str, Any]:
 
 def reported(**fields: Any) -> dict[str, Any]:
     return ended(message=json.dumps(REPORT | fields))
+
+
+VOLUMES = [
+    {"name": "token", "secret": {"secretName": "hf-token"}},
+    {"name": "template", "configMap": {"name": "templates"}},
+    {"name": "model", "persistentVolumeClaim": {"claimName": "models"}},
+]
+
+
+def creating(minutes_ago: int = 1, **fields: Any) -> dict[str, Any]:
+    """On a node for some time, and no container yet."""
+    made = waiting("ContainerCreating")
+    since = f"2026-01-01T11:{60 - minutes_ago:02}:00Z"
+    made["status"]["conditions"] = [condition("PodScheduled", "True") | {"lastTransitionTime": since}]
+    made["spec"] |= {"nodeName": "worker-1", "volumes": VOLUMES} | fields
+    return made
+
+
+def unready(minutes_ago: int = 1) -> dict[str, Any]:
+    """Its start-up is over, and it is not ready."""
+    since = f"2026-01-01T11:{60 - minutes_ago:02}:00Z"
+    return pod(
+        phase="Running",
+        conditions=[condition("Ready", "False", "ContainersNotReady") | {"lastTransitionTime": since}],
+        containerStatuses=[engine(started=True, state={"running": {"startedAt": "2026-01-01T11:00:00Z"}})],
+    )
+
+
+def event(reason: str, message: str, at: str = "11:59:50", **fields: Any) -> dict[str, Any]:
+    """As a kubelet writes it, at noon's eve."""
+    when = f"2026-01-01T{at}Z"
+    return {
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": when,
+        "lastTimestamp": when,
+        "metadata": {"name": f"llama-1.{reason.lower()}.{at}"},
+        "involvedObject": {"kind": "Pod", "name": "llama-1", "uid": "p-1"},
+    } | fields
+
+
+def claim(phase: str = "Pending") -> dict[str, Any]:
+    return {"metadata": {"name": "models", "uid": "c-1"}, "status": {"phase": phase}}

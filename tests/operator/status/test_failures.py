@@ -57,7 +57,23 @@ TABLE: dict[str, tuple[dict[str, Any], str, str, bool]] = {
     ),
     "the secret is missing": (
         pods.waiting("CreateContainerConfigError", 'secret "hf-token-secret" not found'),
-        "CreateContainerConfigError", 'secret "hf-token-secret" not found', False,
+        "SecretNotFound", 'container engine: secret "hf-token-secret" not found', False,
+    ),
+    "a key of the secret is missing": (
+        pods.waiting("CreateContainerConfigError", "couldn't find key token in Secret team/hf-token"),
+        "SecretKeyNotFound", "key token in Secret team/hf-token", False,
+    ),
+    "the config map is missing": (
+        pods.waiting("CreateContainerConfigError", 'configmap "settings" not found'),
+        "ConfigMapNotFound", 'configmap "settings" not found', False,
+    ),
+    "a key of the config map is missing": (
+        pods.waiting("CreateContainerConfigError", "couldn't find key a in ConfigMap team/settings"),
+        "ConfigMapKeyNotFound", "key a in ConfigMap", False,
+    ),
+    "the image would run as root": (
+        pods.waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+        "CreateContainerConfigError", "will run as root", False,
     ),
     "the container cannot be made": (
         pods.waiting("CreateContainerError", "context deadline exceeded"), "CreateContainerError", "deadline", False,
@@ -95,6 +111,19 @@ TABLE: dict[str, tuple[dict[str, Any], str, str, bool]] = {
     ),
     "an init container fails": (INIT_FAILS, "CrashLoopBackOff", "container wait ended with exit code 2: no", False),
     "a sidecar fails": (SIDECAR_FAILS, "CrashLoopBackOff", "container proxy ended with exit code 3", False),
+    "the node does not answer": (
+        pods.pod(phase="Running", conditions=[pods.condition("Ready", "Unknown", "NodeStatusUnknown", "stopped")],
+                 containerStatuses=[pods.engine(ready=True, state={"running": {}})]),
+        "NodeLost", "does not answer: stopped", False,
+    ),
+    "it was killed by a signal": (
+        pods.ended(exitCode=139), "CrashLoopBackOff", "container engine ended with exit code 139 (SIGSEGV)", False,
+    ),
+    "a sidecar ends well, but ends": (
+        pods.pod(containerStatuses=[
+            {"name": "proxy", "ready": False, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]),
+        "CrashLoopBackOff", "container proxy ended with exit code 0", False,
+    ),
     "the node threw it out": (
         pods.pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
         "Evicted", "low on resource", False,
@@ -135,6 +164,86 @@ def test_pod_that_is_being_deleted_says_nothing() -> None:
     pod = pods.reported()
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T11:00:00Z"
     assert failures.of_pod(pod, BUDGET) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("PreemptionByScheduler", "preempting to accommodate a higher priority pod"),
+     ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+     ("EvictionByEvictionAPI", "Eviction API: evicting")],
+)  # fmt: skip
+def test_pod_that_is_taken_away_says_by_whom(reason: str, words: str) -> None:
+    pod = pods.ready()
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T11:00:00Z"
+    pod["status"]["conditions"].append(pods.condition("DisruptionTarget", "True", reason, words))
+    found = failures.of_pod(pod, BUDGET)
+    assert found is not None
+    assert (found.reason, found.message) == (reason, words)
+    unscheduled = pods.pod("b", conditions=[pods.condition("PodScheduled", "False", "Unschedulable", NO_GPU)])
+    exact = failures.worst([pod, unscheduled], BUDGET)
+    assert exact is not None
+    assert exact.reason == "Unschedulable", "why it does not come back goes first"
+
+
+def test_unbound_claims_are_named() -> None:
+    pod = pods.pod(conditions=[pods.condition("PodScheduled", "False", "Unschedulable", UNBOUND)])
+    pod["spec"]["volumes"] = pods.VOLUMES
+    found = failures.of_pod(pod, BUDGET)
+    assert found is not None
+    assert found.message == f"{UNBOUND} (claim models)"
+
+
+@pytest.mark.parametrize(
+    ("container", "limit", "words"),
+    [("engine", "4Gi", "container engine ran out of memory (limit 4Gi); raise spec.resources.limits.memory"),
+     ("proxy", "1Gi", "container proxy ran out of memory (limit 1Gi); raise its limit in spec.template"),
+     ("prefetch", "2Gi", "(limit 2Gi); raise spec.cache.job.resources.limits.memory"),
+     ("engine", None, "has no limit: the node had no more; set spec.resources.limits.memory")],
+)  # fmt: skip
+def test_out_of_memory_names_the_limit_and_where_it_is_set(
+    container: str, limit: str | None, words: str
+) -> None:
+    ended = {"exitCode": 137, "reason": "OOMKilled"}
+    pod = pods.pod(containerStatuses=[{"name": container, "ready": False, "state": {"terminated": ended}}])
+    pod["spec"]["containers"] = [
+        {"name": container, "resources": {"limits": {"memory": limit} if limit else {}}}
+    ]
+    found = failures.of_pod(pod, BUDGET)
+    assert found is not None
+    assert words in found.message
+
+
+def test_what_a_newer_pod_has_replaced_does_not_count() -> None:
+    evicted = pods.pod("a", phase="Failed", reason="Evicted", message="low on memory")
+    newer = pods.pod("b")
+    evicted["metadata"]["creationTimestamp"] = "2026-01-01T10:00:00Z"
+    newer["metadata"]["creationTimestamp"] = "2026-01-01T11:00:00Z"
+    assert failures.worst([evicted, newer], BUDGET) is None
+    assert failures.worst([evicted], BUDGET) is not None
+    evicted["spec"]["restartPolicy"] = "Never"
+    assert failures.worst([evicted, newer], BUDGET) is not None, (
+        "a job's failure counts while it is tried again"
+    )
+
+
+def test_job_whose_container_has_just_ended_well_has_not_failed() -> None:
+    done = {
+        "name": "prefetch",
+        "ready": False,
+        "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+    }
+    pod = pods.pod(phase="Running", containerStatuses=[done])
+    pod["spec"]["restartPolicy"] = "Never"
+    assert failures.of_pod(pod, BUDGET) is None
+
+
+@pytest.mark.parametrize("secret", ["hf_AbCdEfGhIj1234", "user:hunter2", "Bearer abc.def"])
+def test_no_secret_of_a_log_reaches_the_message(secret: str) -> None:
+    line = f"GET https://{secret}@hub.example/x" if ":" in secret else f"sent {secret}"
+    found = failures.of_pod(pods.ended(message=line), BUDGET)
+    assert found is not None
+    assert "***" in found.message
+    assert secret.removeprefix("Bearer ") not in found.message
 
 
 def test_figures_of_the_report_are_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -59,7 +60,8 @@ def judged(
     previous: dict[str, Any] = NEW,
     now: datetime = NOON,
 ) -> dict[str, Any]:
-    found = status.judge(wanted, plan.budget(wanted, seen), seen, applied or Applied(), now, previous)
+    seen = dataclasses.replace(seen, status=previous)
+    found = status.judge(wanted, plan.for_spec(wanted, seen, now), seen, applied or Applied(), now)
     jsonschema.validate(found, SCHEMA)
     types = conditions(found)
     assert not {"Reconciling", "Stalled"} <= types.keys(), "never both"
