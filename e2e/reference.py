@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llmservice_operator.api import crd
+from llmservice_operator.status import reasons
 from llmservice_planner import fit, known, settings, shape
 from llmservice_planner.errors import SplitError
 from llmservice_planner.fit import Device
@@ -125,6 +126,7 @@ PAGES = (
     ("engine.md", engine_page),
     ("resource.md", resource_page),
     ("memory.md", memory_page),
+    ("reasons.md", reasons.page),
 )
 
 

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused_before_a_pod_is_made(
 ) -> None:
     small = origin.source()
     small["spec"]["accelerator"] = {"count": 0, "fitPolicy": "Enforce"}
-    small["spec"]["resources"] = {"limits": {"memory": "600Mi"}, "requests": {"memory": "200Mi"}}
+    small["spec"]["resources"] = {"limits": {"memory": "950Mi"}, "requests": {"memory": "200Mi"}}
     namespace.apply(cluster.manifest(**small))
     message = ready_says(namespace, "InsufficientMemory", "max-model-len")
     assert message == namespace.condition("smollm2", "MemoryFits")["message"]

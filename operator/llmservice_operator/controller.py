@@ -13,21 +13,21 @@ from typing import Any
 from prometheus_client import Counter, Histogram
 
 from llmservice_operator import status
-from llmservice_operator.api import attempts, revision, spec
+from llmservice_operator.api import spec
 from llmservice_operator.api.cache_key import CacheKey, claim_of
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.api.errors import InvalidSpec
-from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Action, Applied, AppliedChild, Seen
 from llmservice_operator.api.spec import LLMService
 from llmservice_operator.desired import copying, lookup, plan, render
+from llmservice_operator.inquiry import Inquiry
 from llmservice_operator.live import kinds, observe
 from llmservice_operator.live.client import ApiError
 from llmservice_operator.live.cluster import REFUSAL_STANDS, Behind, Cluster, Ending, Superseded
-from llmservice_operator.live.pods import Pods
+from llmservice_operator.live.events import Recorder
 from llmservice_operator.live.store import Body, Key, Store
+from llmservice_operator.status import news
 
-COPYING = 10.0  # seconds between two looks at a copy under way
 SETTLE = 0.25  # seconds in which Kubernetes' own controllers answer a child's write
 
 DURATION = Histogram(
@@ -72,8 +72,9 @@ class Controller:
     store: Store
     cluster: Cluster
     defaults: Defaults
-    namespace: str = ""  # the operator's own
-    pods: Pods | None = None
+    inquiry: Inquiry
+    recorder: Recorder
+    namespace: str  # the operator's own
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     refused: dict[CacheKey, tuple[AppliedChild, ...]] = field(default_factory=dict)  # of each cache
 
@@ -84,9 +85,9 @@ class Controller:
         planned = plan.for_spec(wanted, seen, now)  # pure
         rendered = render.render(wanted, planned, seen, self.defaults, self.namespace)  # pure
         applied = await self.cluster.apply(wanted, rendered.children, rendered.unwanted)
-        told = await self._ask(wanted, planned, seen)
+        told, again_in = await self.inquiry.complete(wanted, planned, seen, now)
         said = status.judge(wanted, planned, told, applied, now)  # pure
-        return Reconciled(said, applied, _soonest(rendered.due_in, COPYING if planned.is_copying else None))
+        return Reconciled(said, applied, _soonest(rendered.due_in, again_in))
 
     async def reconcile_cache(self, key: CacheKey) -> Reconciled:
         """The claim and the jobs of a cache, from every service that uses it. Those say what became of it."""
@@ -114,17 +115,6 @@ class Controller:
         seen = observe.observe(self.store, wanted)
         refused = self.refused.get(CacheKey(wanted.namespace, wanted.claim_name or ""), ())
         return replace(seen, cache=replace(seen.cache, refused=refused)) if refused else seen
-
-    async def _ask(self, wanted: LLMService, planned: Plan, seen: Seen) -> Seen:
-        """With what pods tell of themselves: how far a copy is, what an engine has measured."""
-        if self.pods is None:
-            return seen
-        running = attempts.pods_of(planned.copy.job, seen.cache.pods) if planned.copy is not None else ()
-        return replace(
-            seen,
-            copied_bytes=await self.pods.copied(running) if planned.is_copying else None,
-            measured=await self.pods.memory(_ready(revision.pods_of(wanted, seen.pods))),
-        )
 
     async def handle(self, key: Key | CacheKey) -> Outcome:
         """Reconcile what ``key`` names and say what comes next. Never raises: one bad object hurts no other."""
@@ -164,8 +154,8 @@ class Controller:
         wake = self.store.users(key.namespace, key.claim) if before != done.applied.refused else ()
         if done.applied.failed:
             return Outcome(Next.RETRY, wake=wake)
-        waits = [done.due_in, REFUSAL_STANDS if done.applied.refused else None]
-        return _later(waits, wake)
+        settles = SETTLE if _settles(done.applied) else None  # a claim was made: now the copy may begin
+        return _later([done.due_in, settles, REFUSAL_STANDS if done.applied.refused else None], wake)
 
     async def _bring(self, body: Body, where: Mapping[str, Any]) -> Outcome:
         try:
@@ -181,6 +171,7 @@ class Controller:
         try:
             if await self.cluster.write_status(body, done.status):
                 logger.info("status: %s", summary(done.status), extra=where)
+                await self.recorder.tell(body, news.of(body.get("status") or {}, done.status))
         except Superseded as superseded:
             logger.debug("status superseded: %s", superseded, extra=where)
             return Outcome(Next.RETRY)
@@ -199,13 +190,6 @@ def _later(waits: Iterable[float | None], wake: tuple[Key, ...] = ()) -> Outcome
 
 def _soonest(*waits: float | None) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
-
-
-def _ready(pods: Iterable[Body]) -> Iterator[Body]:
-    for pod in pods:
-        conditions = pod.get("status", {}).get("conditions") or ()
-        if any(found["type"] == "Ready" and found["status"] == "True" for found in conditions):
-            yield pod
 
 
 def _settles(applied: Applied) -> bool:

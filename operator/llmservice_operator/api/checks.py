@@ -185,7 +185,9 @@ def arguments(given: EngineBase) -> None:
                 f"{settings.flag(field)} is set by the operator{_instead(field)}",
             )
     if given.runtime != "Bundled" and given.image is None:
-        raise InvalidSpec("spec.engine.image", f"is needed: runtime {given.runtime} is not the operator's own engine")
+        raise InvalidSpec(
+            "spec.engine.image", f"is needed: runtime {given.runtime} is not the operator's own engine"
+        )
     if given.image is not None or any("$(" in argument for argument in given.args):
         return
     try:

@@ -92,8 +92,10 @@ def _claim(
     if storage_class:
         spec["storageClassName"] = storage_class
     if live is not None and not _is_replaceable({"spec": spec}, live):
-        kept = live.get("spec", {})
-        spec |= {field: kept[field] for field in ("accessModes", "storageClassName") if field in kept}
+        kept = live.get("spec", {})  # of what is asked, what it has
+        spec |= {
+            field: kept[field] for field in spec.keys() & {"accessModes", "storageClassName"} & kept.keys()
+        }
     metadata: dict[str, Any] = {
         "labels": names.cache_labels(key.claim),
         "name": key.claim,
@@ -105,18 +107,19 @@ def _claim(
 
 
 def _is_replaceable(wanted: Mapping[str, Any], live: Object | None) -> bool:
-    """An unbound claim with another class or mode than is asked: nothing is lost when it is made anew."""
-    if (
-        live is None
-        or live.get("spec", {}).get("volumeName")
-        or live.get("status", {}).get("phase") == "Bound"
-    ):
+    """An unbound claim with another class, mode or size than is asked: it cannot change before it is bound, and
+    nothing is lost when it is made anew."""
+    if live is None:
         return False
     have = live.get("spec", {})
-    other_class: bool = "storageClassName" in wanted["spec"] and (
-        wanted["spec"]["storageClassName"] != have.get("storageClassName")
+    if have.get("volumeName") or live.get("status", {}).get("phase") == "Bound":
+        return False
+    asked = wanted["spec"]
+    other_class: bool = have.get("storageClassName") != asked.get(
+        "storageClassName", have.get("storageClassName")
     )
-    return other_class or list(have.get("accessModes") or ()) != wanted["spec"]["accessModes"]
+    other_mode = list(have.get("accessModes") or ()) != asked["accessModes"]
+    return other_class or other_mode or _asked_size(wanted) != _asked_size(live)
 
 
 def _turns(users: Sequence[User], seen: CacheSeen, now: datetime) -> Iterable[tuple[Turn, User]]:

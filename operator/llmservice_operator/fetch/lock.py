@@ -45,6 +45,7 @@ class Lock:
         self._lost = lost
         self._id = uuid.uuid4().hex
         self._beat = 0
+        self._guarded_since: float | None = None
         self._released = threading.Event()
         self._heart = threading.Thread(target=self._live, name="lock", daemon=True)
 
@@ -97,16 +98,30 @@ class Lock:
         return True
 
     def _take_away(self, stale: str) -> None:
-        """Rename it, so that of several who find it stale only one gets on. Put back one that lives after all."""
-        aside = self._path.with_name(f"{NAME}.{self._id}")
-        with contextlib.suppress(OSError):
-            self._path.rename(aside)
-            if aside.read_text("utf-8", errors="replace") != stale:
-                with contextlib.suppress(OSError):
-                    os.link(aside, self._path)
-            else:
+        """Remove it, one of us at a time: whoever makes the guard looks once more, and nobody else removes a lock.
+
+        A guard that was left behind (its maker died within a moment) is as stale as a lock after the same time.
+        """
+        guard = self._path.with_name(f"{NAME}.takeover")
+        try:
+            os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o664))
+        except FileExistsError:
+            time.sleep(min(0.05, self._stale_after / _BEATS))
+            left_behind = self._guarded_since is not None and (
+                time.monotonic() - self._guarded_since > self._stale_after
+            )
+            self._guarded_since = self._guarded_since or time.monotonic()
+            if left_behind:
+                self._guarded_since = None
+                guard.unlink(missing_ok=True)
+            return
+        try:
+            if self._read() == stale:
+                self._path.unlink(missing_ok=True)
                 logger.warning("%s of %s is stale: taken over", self._path, _host(stale))
-            aside.unlink()
+        finally:
+            self._guarded_since = None
+            guard.unlink(missing_ok=True)
 
     def _live(self) -> None:
         while not self._released.wait(self._stale_after / _BEATS):

@@ -55,7 +55,9 @@ class Cluster:
         self._store = store
         self._clock = clock
         self._refusals: dict[Key | CacheKey, dict[tuple[str, str], _Refusal]] = {}
-        self._vain: dict[Key | CacheKey, dict[tuple[str, str], tuple[str, str]]] = {}  # applies that changed nothing
+        self._vain: dict[
+            Key | CacheKey, dict[tuple[str, str], tuple[str, str]]
+        ] = {}  # applies that changed nothing
 
     async def apply(
         self, parent: Parent, rendered: Sequence[Body], unwanted: Sequence[tuple[str, str]]
@@ -117,7 +119,9 @@ class Cluster:
             if live is not None:
                 if (obstacle := _obstacle(parent, kind, name, live)) is not None:
                     return obstacle
-                if kind is kinds.JOB:  # its template cannot change: it is made once, and replaced under another name
+                if (
+                    kind is kinds.JOB
+                ):  # its template cannot change: it is made once, and replaced under another name
                     return AppliedChild(kind.kind, name, Action.UNCHANGED, live)
                 if same(rendered, live) or self._is_vain(parent, rendered, live):
                     return AppliedChild(kind.kind, name, Action.UNCHANGED, live)

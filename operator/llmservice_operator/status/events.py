@@ -39,6 +39,8 @@ _PULL_SECRETS = re.compile(r"image pull secrets \(([^)]+)\)")
 _CHANGING = (
     (re.compile(r"\b[0-9a-f]{32,}\b"), "…"),  # the ID of a sandbox or a container
     (re.compile(r"(\d|\]):\d+->"), r"\1->"),  # the port that a connection came from
+    (re.compile(r"Mounting command:.*?Output: ", re.DOTALL), ""),
+    (re.compile(r"/var/lib/kubelet/pods/[^\s:]+"), "…"),  # a pod's own folder
 )
 _SECRETS = re.compile(
     r"\bhf_[A-Za-z0-9_-]{6,}"  # a hub token

@@ -76,7 +76,7 @@ def cache(wanted: LLMService, known: copies.Facts | None, work: Work, copied: bo
         waits = "; it is made once the model's size is known" if known is None else ""
         return Stage(False, "CacheClaimPending", f"claim {name} does not exist yet{waits}")
     events = seen.events.get(str(claim["metadata"].get("uid")), ())
-    broken = getattr(failures, "of_claim", lambda *_: None)(claim, events)
+    broken = failures.of_claim(claim, events)
     if broken is not None:
         return Stage(False, broken.reason, broken.message, final=broken.final)
     size = quantities.readable(known.bytes) if known is not None else "the model"
@@ -100,7 +100,7 @@ def _failed(work: Work, seen: Seen, doing: str) -> Stage | None:
     """The failure of the attempt that counts, or of the one before while it is tried again."""
     for pods, again in ((work.pods, ""), (work.pods_before, "; it is being tried again")):
         open_ones = [pod for pod in pods if pod.get("status", {}).get("phase") != "Succeeded"]
-        failure = failures.worst(open_ones, _NO_BUDGET)
+        failure = failures.worst(open_ones, _NO_BUDGET, seen.events)
         if failure is not None:
             reason = "PrefetchFailed" if failure.reason == "CrashLoopBackOff" else failure.reason
             final = failure.final or reason in _FINAL

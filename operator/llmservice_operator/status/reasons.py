@@ -87,7 +87,7 @@ GROUPS: Final = (
     )),
     Group("The content", "`ModelResolved`, `CacheReady`, and the engine's own report", (
         _row("NoWeights", "there is no weight file among what would be copied",
-             "does `files` exclude them? Only safetensors are read"),
+             "does `files` exclude them?"),
         _row("WeightsIncomplete", "a file that the model needs is missing or cut; it is named",
              "mend the origin or the claim's content; the next try reads it anew"),
         _row("ChecksumMismatch", "a file is not what the origin says it is, twice in a row",

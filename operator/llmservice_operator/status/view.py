@@ -68,7 +68,7 @@ def look(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied) -> Vie
         counts=counts(deployment),
         replicas=replicas,
         current=_is_current(deployment, spec_hash),
-        failure=failures.worst(pods, planned.budget),
+        failure=failures.worst(pods, planned.budget, seen.events),
         progress="; ".join(text for text in told if text),
     )
 

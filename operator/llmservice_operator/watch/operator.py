@@ -23,10 +23,12 @@ from llmservice_operator.api import crd
 from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.controller import Controller, Next
+from llmservice_operator.inquiry import Inquiry
 from llmservice_operator.live import discovery, kinds, schema
 from llmservice_operator.live.client import Client
 from llmservice_operator.live.cluster import Cluster
 from llmservice_operator.live.connection import Connection
+from llmservice_operator.live.events import EventReader, Recorder
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.lease import Lease, Lost
 from llmservice_operator.live.pods import Pods
@@ -150,8 +152,9 @@ class Operator:
             self._store,
             Cluster(client, self._store),
             options.defaults,
+            Inquiry(EventReader(client), Pods(self._to_pods)),
+            Recorder(client),
             options.lease_namespace,
-            Pods(self._to_pods),
         )
         self._relist = Relist(client, self._store, options.namespaces, self._learnt)
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -45,7 +45,7 @@ def prepared(cluster: Cluster) -> Kube:
     made.kubectl(
         "wait", "--for=condition=Established", "crd/llmservices.serving.llmservice.dev", "--timeout=30s"
     )
-    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, WAITING)
     command = [str(cluster.helm), "template", ACCOUNT, str(CHART), f"--namespace={NAMESPACE}"]
     only = ["--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml"]
     rights = subprocess.run([*command, *only], text=True, capture_output=True, check=True).stdout
@@ -71,6 +71,16 @@ def operators(whole_fleet: Fleet) -> Fleet:
 def audit(cluster: Cluster, operators: Fleet) -> Audit:
     """The operator's requests from now on."""
     return Audit(cluster.audit_log)
+
+
+# The default class: its claims wait for a pod with a node, so nothing is wrong with them.
+WAITING = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "waiting", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 
 
 class Place:

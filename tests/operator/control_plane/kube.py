@@ -129,7 +129,6 @@ class Kube:
                 self.patch("Pod", pod["metadata"]["name"], namespace, {"status": _running(pod)}, "status")
         return len(pods)
 
-
     def bind(self, namespace: str, name: str) -> None:
         """Play the scheduler: the pod has a node."""
         if "nodeName" in self.must("Pod", name, namespace)["spec"]:

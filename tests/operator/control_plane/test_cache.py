@@ -113,17 +113,10 @@ def test_a_claim_that_its_class_does_not_let_grow_is_said_and_not_fought_over(
     hub: Place, audit: Audit
 ) -> None:
     hub.apply(model=HUB, cache={"size": "1Gi"})
-    kube.eventually(lambda: _cache(hub), what="the claim is there")
+    claim = kube.eventually(lambda: _cache(hub), what="the claim is there")
     hub.end("resolve", FACTS.message())
-    claim = _cache(hub)
-    assert claim is not None
-    hub.kube.patch(
-        "PersistentVolumeClaim",
-        claim["metadata"]["name"],
-        hub.name,
-        {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}},
-        "status",
-    )
+    hub.kube.apply(_volume(hub.name, claim["metadata"]["name"]))
+    kube.eventually(lambda: (_cache(hub) or {})["status"]["phase"] == "Bound", what="the claim is bound")
     hub.apply(model=HUB, cache={"size": "2Gi"})
     hub.wait_reason("ExpansionRefused", "CacheReady")
     time.sleep(1)
@@ -173,6 +166,21 @@ def test_what_cannot_fit_is_said_before_a_device_is_taken(hub: Place) -> None:
     assert hub.get("Deployment") is None
     hub.apply(model=HUB, accelerator=device | {"memoryPerDevice": "80Gi"})
     hub.wait_for("Deployment")
+
+
+def _volume(namespace: str, claim: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{namespace}-volume"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "waiting",
+            "claimRef": {"namespace": namespace, "name": claim},
+            "hostPath": {"path": "/nowhere"},
+        },
+    }
 
 
 def _is_cache(claim: dict[str, Any]) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
-from llmservice_operator.api import spec
+from llmservice_operator.api import names, spec
 from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.seen import CacheSeen, Seen
 from llmservice_operator.api.spec import LLMService
@@ -73,8 +75,12 @@ def _copied(claim: str, users: list[tuple[dict[str, Any], LLMService]]) -> Cache
 
 @functools.cache
 def children(file: Path) -> tuple[dict[str, Any], ...]:
-    """All that is made of a file: lookups, claims and copies, and then the rest."""
-    bodies = services(file)
+    """All that is made of a file."""
+    return tuple(made_of(services(file)))
+
+
+def made_of(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All that is made of the objects: claims and copies, then for each a lookup and the rest."""
     copies = caches(bodies)
     made: list[dict[str, Any]] = []
     for cache in copies.values():
@@ -82,7 +88,7 @@ def children(file: Path) -> tuple[dict[str, Any], ...]:
         made += [dict(cache.claim), *map(dict, cache.jobs)]
     for body in bodies:
         made += _prepared(spec.parse(body), copies)
-    return tuple(made)
+    return made
 
 
 def _prepared(wanted: LLMService, copies: dict[str, CacheSeen]) -> Iterator[dict[str, Any]]:
@@ -109,8 +115,98 @@ def _prepared(wanted: LLMService, copies: dict[str, CacheSeen]) -> Iterator[dict
     yield from world.render_all(wanted, dataclasses.replace(seen, children=frozen_too)).children
 
 
+def plain(name: str, namespace: str = "default", uid: str = "uid-0") -> list[dict[str, Any]]:
+    """What is made of an object that says nothing but a model."""
+    metadata = {"name": name, "namespace": namespace, "uid": uid}
+    given = {"model": {"source": {"hf": {"repo": "plain/plain"}}}}
+    return made_of([as_stored({"kind": "LLMService", "metadata": metadata, "spec": given})])
+
+
+def records(made: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Children as they are written down: the hash of what follows left out, and revisions, whose template is the
+    Deployment's."""
+    kept = [copy.deepcopy(child) for child in made if child["kind"] != "ControllerRevision"]
+    for child in kept:
+        del child["metadata"]["annotations"][names.RENDER_HASH]
+        if not child["metadata"]["annotations"]:
+            del child["metadata"]["annotations"]
+    return kept
+
+
+def beside_plain(file: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The file's children, each with the same child of a plain object of the same name."""
+    objects = [body["metadata"] for body in services(file)]
+    of_plain = {of["uid"]: _by_role(plain(of["name"], of["namespace"], of["uid"])) for of in objects}
+    first = objects[0]["uid"]
+    for child in records(children(file)):
+        others = of_plain[next(iter(owners(child)), first)]
+        # of a kind that plain objects have none of, the metadata are like any other's
+        yield child, others.get(_role(child), {"metadata": others["Service"]["metadata"]})
+
+
+def beyond_plain(file: Path) -> list[dict[str, Any]]:
+    """What :func:`differing` finds of the file's children, with the kind and the name of each."""
+    made = []
+    for child, other in beside_plain(file):
+        found = differing(child, other)
+        metadata = {"name": child["metadata"]["name"], **found.pop("metadata", {})}
+        made.append({"kind": child["kind"], "metadata": metadata, **found})
+    return made
+
+
 def owners(child: dict[str, Any]) -> list[str]:
     return [owner["uid"] for owner in child["metadata"].get("ownerReferences", ())]
+
+
+def _by_role(made: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {_role(child): child for child in records(made)}
+
+
+def _role(child: dict[str, Any]) -> str:
+    """The kind; of a job with its step."""
+    if child["kind"] != "Job":
+        return str(child["kind"])
+    return f"Job to {child['spec']['template']['spec']['containers'][0]['args'][1]}"
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What makes the one of the other: null takes a field away; a mapping in a list's place has changes of its items
+    by name and, at "+", those that follow."""
+    found: dict[str, Any] = dict.fromkeys(other.keys() - one.keys())
+    for key, value in one.items():
+        was = other.get(key)
+        if value == was:
+            continue
+        if isinstance(value, dict) and isinstance(was, dict):
+            found[key] = differing(value, was)
+        elif (before := _named(was)) and [*_named(value)][: len(before)] == [*before]:
+            kept = dict(itertools.islice(_named(value).items(), len(before)))
+            more = value[len(before) :]
+            found[key] = differing(kept, before) | ({"+": more} if more else {})
+        else:
+            found[key] = value
+    return found
+
+
+def _named(items: Any) -> dict[str, Any]:
+    """A list's items by name; nothing where some have none, or two the same."""
+    if not isinstance(items, list) or not all(isinstance(item, dict) and "name" in item for item in items):
+        return {}
+    found = {item["name"]: item for item in items}
+    return found if len(found) == len(items) else {}
+
+
+def merged(other: Any, found: Any) -> Any:
+    """The one that :func:`differing` was asked about."""
+    if isinstance(other, list) and isinstance(found, dict):
+        return [merged(item, found.get(item["name"], {})) for item in other] + found.get("+", [])
+    if not (isinstance(other, dict) and isinstance(found, dict)):
+        return found
+    return {
+        key: merged(other[key], value) if key in other and key in found else value
+        for key, value in (other | found).items()
+        if value is not None
+    }
 
 
 class Made:
@@ -120,7 +216,9 @@ class Made:
         wanted = next(one for one in map(spec.parse, services(file)) if one.name == name)
         everything = children(file)
         mine = [child for child in everything if wanted.uid in owners(child) and "spec" in child]
-        self.by_kind = {child["kind"]: child["spec"] for child in mine if child["kind"] != "Job"}
+        self.by_kind: dict[str, dict[str, Any]] = {
+            child["kind"]: child["spec"] for child in mine if child["kind"] != "Job"
+        }
         self.metadata = {child["kind"]: child["metadata"] for child in mine}
         claims = {child["metadata"]["name"]: child["spec"] for child in everything if child["kind"] == CLAIM}
         self.claim = claims.get(wanted.claim_name or "", {})

@@ -116,6 +116,17 @@ def test_an_unbound_claim_of_a_wrong_class_is_made_anew() -> None:
     assert ("PersistentVolumeClaim", live["metadata"]["name"]) in found.unwanted
 
 
+def test_an_unbound_claim_that_should_be_larger_is_made_anew() -> None:
+    found = rendered(body(cache={"size": "9Gi"}), seen=CacheSeen(claim=claim("4Gi", phase="Pending")))
+    assert [kind for kind, _ in found.unwanted] == ["PersistentVolumeClaim"]
+
+
+def test_what_the_cluster_has_added_to_the_claim_is_not_written_again() -> None:
+    first = by_kind(rendered(body()))["PersistentVolumeClaim"]
+    live = claim("4Gi", storageClassName="the-default")
+    assert by_kind(rendered(body(), seen=CacheSeen(claim=live)))["PersistentVolumeClaim"] == first
+
+
 def test_the_claim_goes_with_its_last_user_only_where_all_say_so() -> None:
     deleting = {"cache": {"reclaimPolicy": "Delete"}}
     both = by_kind(rendered(body("a", **deleting), body("b", **deleting)))["PersistentVolumeClaim"]

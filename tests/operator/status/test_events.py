@@ -26,7 +26,11 @@ MULTI = event(
     'Multi-Attach error for volume "pvc-7f" Volume is already used by pod(s) llama-0',
 )
 ATTACHED = 'AttachVolume.Attach succeeded for volume "pvc-7f" '
-NFS = 'MountVolume.SetUp failed for volume "pvc-7f" : mount failed: exit status 32'
+NFS = (
+    'MountVolume.SetUp failed for volume "pvc-7f" : mount failed: exit status 32\nMounting command: mount\n'
+    "Mounting arguments:  -t nfs filer:/x /var/lib/kubelet/pods/77650cb6/volumes/kubernetes.io~nfs/m\n"
+    "Output: mount.nfs: Connection timed out for /var/lib/kubelet/pods/77650cb6/volumes/kubernetes.io~nfs/m\n"
+)
 SANDBOX = (
     'Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "{}": '
     "no IP addresses available"
@@ -70,7 +74,9 @@ TABLE: dict[str, tuple[dict[str, Any], list[Event], str, str]] = {
         "a volume of one node",
     ),
     "the file server does not answer": (
-        creating(), [event("FailedMount", NFS)], "VolumeMountFailed", "claim models: MountVolume.SetUp failed",
+        creating(), [event("FailedMount", NFS)], "VolumeMountFailed",
+        'claim models: MountVolume.SetUp failed for volume "pvc-7f" : mount failed: exit status 32 '
+        "mount.nfs: Connection timed out for …",
     ),
     "the network is not there": (
         creating(), [event("FailedCreatePodSandBox", SANDBOX.format("0" * 64))],

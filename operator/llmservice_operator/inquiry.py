@@ -1,0 +1,65 @@
+"""What the store does not hold and a status wants to say: events of what waits, and what pods tell of themselves.
+
+A few small requests, only where something puzzles or has not told yet. Nothing else depends on the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from llmservice_operator.api import attempts, revision
+from llmservice_operator.api.planned import Plan
+from llmservice_operator.api.seen import Object, Seen
+from llmservice_operator.api.spec import LLMService
+from llmservice_operator.live.events import EventReader
+from llmservice_operator.live.pods import Pods
+from llmservice_operator.status import puzzles
+
+COPYING = 10.0  # seconds between two looks at a copy under way
+PENDING = 10.0  # seconds between two looks at a claim that is not bound
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    events: EventReader
+    pods: Pods
+
+    async def complete(
+        self, wanted: LLMService, planned: Plan, seen: Seen, now: datetime
+    ) -> tuple[Seen, float | None]:
+        """``seen`` with the answers, and in how many seconds to ask again, where nothing else would tell."""
+        engines = revision.pods_of(wanted, seen.pods)
+        working = tuple(_working(planned, seen))
+        claims = {str(one["metadata"]["uid"]): one for one in seen.claims.values() if _is_pending(one)}
+        puzzling = [*puzzles.puzzling((*engines, *working), now), *claims.values()]
+        told = replace(
+            seen,
+            events=await self.events.about(puzzling),
+            copied_bytes=await self.pods.copied(working) if planned.is_copying else None,
+            measured=await self.pods.memory(_ready(engines)),
+        )
+        waits = [puzzles.next_look((*engines, *working), now)]
+        waits += [COPYING] if planned.is_copying else []
+        waits += [PENDING] if claims else []
+        return told, min((wait for wait in waits if wait is not None), default=None)
+
+
+def _working(planned: Plan, seen: Seen) -> Iterator[Object]:
+    """Pods of the jobs under way."""
+    for turn, pods in ((planned.lookup, seen.pods), (planned.copy, seen.cache.pods)):
+        if turn is not None:
+            yield from attempts.pods_of(turn.job, pods)
+
+
+def _is_pending(claim: Object) -> bool:
+    phase: str = claim.get("status", {}).get("phase", "Pending")
+    return phase == "Pending"
+
+
+def _ready(pods: Iterable[Object]) -> Iterator[Object]:
+    for pod in pods:
+        conditions = pod.get("status", {}).get("conditions") or ()
+        if any(found["type"] == "Ready" and found["status"] == "True" for found in conditions):
+            yield pod
