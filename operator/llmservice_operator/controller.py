@@ -81,7 +81,9 @@ class Controller:
     async def reconcile(self, body: Body) -> Reconciled:
         now = self.clock()
         wanted = spec.parse(body)  # pure
-        seen = self._observe(wanted)  # no request
+        seen = await self.inquiry.before(
+            wanted, self._observe(wanted)
+        )  # from the store, but where a rollout begins
         planned = plan.for_spec(wanted, seen, now)  # pure
         rendered = render.render(wanted, planned, seen, self.defaults, self.namespace)  # pure
         applied = await self.cluster.apply(wanted, rendered.children, rendered.unwanted)

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from llmservice_operator.api import attempts, revision
+from llmservice_operator.api import attempts, names, revision
 from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
+from llmservice_operator.desired import placement, rollout
 from llmservice_operator.live.events import EventReader
+from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
 from llmservice_operator.status import puzzles
 
@@ -25,6 +27,17 @@ PENDING = 10.0  # seconds between two looks at a claim that is not bound
 class Inquiry:
     events: EventReader
     pods: Pods
+    nodes: Nodes
+
+    async def before(self, wanted: LLMService, seen: Seen) -> Seen:
+        """What the plan needs to know: where a rollout of devices begins, how many are free."""
+        if not rollout.begins(wanted, seen):
+            return seen
+        found, deployment = await self.nodes.look(), seen.child("Deployment", names.child(wanted.name))
+        if found is None or deployment is None:
+            return seen
+        pod = deployment["spec"]["template"]["spec"]  # the new one asks for about the same
+        return replace(seen, free=placement.room(*found, pod))
 
     async def complete(
         self, wanted: LLMService, planned: Plan, seen: Seen, now: datetime
@@ -43,6 +56,7 @@ class Inquiry:
         waits = [puzzles.next_look((*engines, *working), now)]
         waits += [COPYING] if planned.is_copying else []
         waits += [PENDING] if claims else []
+        waits.append(rollout.due_in(wanted, seen, now))
         return told, min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from llmservice_planner.fit import Fit
 from llmservice_planner.startup import StartupBudget
@@ -14,6 +15,13 @@ from llmservice_operator.api.spec import LLMService
 
 
 @dataclass(frozen=True, slots=True)
+class Rollout:
+    strategy: Literal["Surge", "Recycle", "Recreate"]
+    reason: str
+    found_out: bool = False  # by what the cluster looked like, and so kept until the rollout is over
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """``model``: None while it is not known. ``memory``: None where no verdict is wanted or no figure is given.
 
@@ -21,6 +29,7 @@ class Plan:
     """
 
     budget: StartupBudget
+    rollout: Rollout
     model: Facts | None = None
     memory: Fit | None = None
     lookup: Turn | None = None

@@ -217,20 +217,6 @@ class LLMService(BaseModel):
         return self.replicas
 
     @property
-    def strategy(self) -> tuple[Literal["Surge", "Recycle", "Recreate"], str]:
-        """How replicas are replaced, and why so."""
-        chosen = self.spec.rollout.strategy
-        if chosen != "Auto":
-            return chosen, "as spec.rollout.strategy says"
-        device = self.spec.accelerator
-        if device.count:
-            return (
-                "Recycle",
-                f"each replica holds {device.count} {device.resource_name}, and no spare one may exist",
-            )
-        return "Surge", "replicas hold no devices"
-
-    @property
     def devices(self) -> int:
         """Devices of one replica that share the model; 1 on the CPU."""
         return self.spec.engine.settings().get("tensor_parallel_size") or max(1, self.spec.accelerator.count)

@@ -16,7 +16,7 @@ from llmservice_operator.api.copies import Facts
 from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.desired import copying, extras, lookup, revisions
+from llmservice_operator.desired import copying, extras, lookup, revisions, rollout
 
 LONGEST_SECONDS = durations.LONGEST  # a claim far larger than its model must not hide a hung start for ever
 
@@ -25,6 +25,7 @@ def for_spec(wanted: LLMService, seen: Seen, now: datetime) -> Plan:
     model = lookup.facts(wanted, seen, now)
     return Plan(
         budget=budget(wanted, seen, model),
+        rollout=rollout.decide(wanted, seen, now),
         model=model,
         memory=memory(wanted, model),
         lookup=lookup.turn(wanted, seen, now),

@@ -12,10 +12,10 @@ from llmservice_planner.startup import StartupBudget
 
 from llmservice_operator.api import attempts, durations, names, revision
 from llmservice_operator.api.defaults import Defaults
-from llmservice_operator.api.planned import Plan
+from llmservice_operator.api.planned import Plan, Rollout
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.desired import copying, extras, lookup, metadata, plan, revisions, template
+from llmservice_operator.desired import copying, extras, lookup, metadata, plan, revisions, rollout, template
 from llmservice_operator.desired.revisions import Revision
 
 PULL_SECONDS = 600  # room for the image and the scheduler in the progress deadline
@@ -45,7 +45,7 @@ def render(
     children = [
         *((lookup.job(wanted, planned.lookup, defaults),) if planned.lookup is not None else ()),
         *(_revision(wanted, one) for one in kept.values()),
-        *((_deployment(wanted, deployed),) if deployed is not None else ()),
+        *((_deployment(wanted, planned.rollout, deployed),) if deployed is not None else ()),
         _service(wanted),
         *extras.children(wanted, seen.served, operator_namespace, defaults.hub_endpoint),
     ]
@@ -124,14 +124,14 @@ def _revision(wanted: LLMService, frozen: Revision) -> dict[str, Any]:
     }
 
 
-def _deployment(wanted: LLMService, frozen: Revision) -> dict[str, Any]:
+def _deployment(wanted: LLMService, decided: Rollout, frozen: Revision) -> dict[str, Any]:
     grace = template.grace_seconds(frozen.template)
     ready = durations.seconds(wanted.spec.rollout.min_ready)
     spec: dict[str, Any] = {
         "progressDeadlineSeconds": frozen.budget.deadline_seconds + grace + ready + PULL_SECONDS,
         "revisionHistoryLimit": revisions.KEPT,
         "selector": {"matchLabels": names.selector(wanted.name)},
-        "strategy": _strategy(wanted),
+        "strategy": _strategy(wanted, decided),
         "template": dict(frozen.template),
     }
     if (
@@ -142,24 +142,23 @@ def _deployment(wanted: LLMService, frozen: Revision) -> dict[str, Any]:
         spec["minReadySeconds"] = ready
     if wanted.replicas is not None:
         spec["replicas"] = wanted.replicas
+    made = metadata.of(wanted, names.child(wanted.name))
+    if kept := rollout.annotation(wanted, decided):
+        made["annotations"] = kept
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata.of(wanted, names.child(wanted.name)),
+        "metadata": made,
         "spec": spec,
     }
 
 
-def _strategy(wanted: LLMService) -> dict[str, Any]:
-    rollout, (chosen, _) = wanted.spec.rollout, wanted.strategy
-    if chosen == "Recreate":
+def _strategy(wanted: LLMService, decided: Rollout) -> dict[str, Any]:
+    if decided.strategy == "Recreate":
         return {"type": "Recreate"}
-    surge: int | str = 1 if chosen == "Surge" else 0
-    unavailable: int | str = 0 if chosen == "Surge" else 1
-    if rollout.max_surge is not None:
-        surge = rollout.max_surge
-    if rollout.max_unavailable is not None:
-        unavailable = rollout.max_unavailable
+    given, surges = wanted.spec.rollout, decided.strategy == "Surge"
+    surge: int | str = int(surges) if given.max_surge is None else given.max_surge
+    unavailable: int | str = int(not surges) if given.max_unavailable is None else given.max_unavailable
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 

@@ -35,7 +35,6 @@ def judge(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied, now: 
             found.set(kind, stage.done, stage.reason, stage.message)
     if looked.replicas or looked.counts.replicas:
         _availability(found, looked.counts)
-    chosen, why = wanted.strategy
     status = {
         "observedGeneration": wanted.generation,
         "conditions": found.as_list(),
@@ -45,7 +44,7 @@ def judge(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied, now: 
         "cache": figures.cache(wanted, planned, seen),
         "memory": figures.memory(wanted, planned, seen),
         "startup": figures.startup(wanted, planned, seen),
-        "rollout": {"strategy": chosen, "reason": why},
+        "rollout": {"strategy": planned.rollout.strategy, "reason": planned.rollout.reason},
         "lastFailure": _last_failure(looked.failure, now, previous.get("lastFailure")),
     }
     return {key: value for key, value in status.items() if value is not None}

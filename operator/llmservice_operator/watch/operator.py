@@ -31,6 +31,7 @@ from llmservice_operator.live.connection import Connection
 from llmservice_operator.live.events import EventReader, Recorder
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.lease import Lease, Lost
+from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
 from llmservice_operator.live.store import Body, Key, Store
 from llmservice_operator.watch import probes
@@ -152,7 +153,7 @@ class Operator:
             self._store,
             Cluster(client, self._store),
             options.defaults,
-            Inquiry(EventReader(client), Pods(self._to_pods)),
+            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client)),
             Recorder(client),
             options.lease_namespace,
         )

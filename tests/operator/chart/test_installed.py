@@ -98,6 +98,7 @@ ALLOWED = [
         if not kind.optional  # whose rights cannot be asked by name where they are not served
     ),
     *((verb, "events") for verb in ("get", "list", "create", "patch")),
+    ("list", "nodes"),
 ]
 FORBIDDEN = [
     ("get", "secrets"),
@@ -110,6 +111,8 @@ FORBIDDEN = [
     ("delete", "events"),
     ("create", "pods"),
     ("get", "configmaps"),
+    ("get", "nodes"),
+    ("watch", "nodes"),
     ("create", "leases.coordination.k8s.io"),
     ("create", "clusterroles.rbac.authorization.k8s.io"),
 ]

@@ -1,0 +1,102 @@
+"""Surge where a device is free, recycle where none is; decided once, and again only where it cannot work out."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from llmservice_operator.api import names, revision
+from llmservice_operator.api.seen import Seen
+from llmservice_operator.desired import plan, render, rollout
+
+from tests.operator.desired import world
+
+OLD = world.wanted()
+NEW = world.wanted(engine={"maxModelLen": 128})
+
+
+def running(**more: Any) -> Seen:
+    """The old template runs."""
+    children = world.rendered(OLD, world.seen())
+    children["Deployment"]["status"] = {"replicas": 1}
+    return dataclasses.replace(world.seen(*children.values()), **more)
+
+
+def strategy(seen: Seen) -> dict[str, Any]:
+    deployment = world.rendered(NEW, seen)["Deployment"]
+    found: dict[str, Any] = deployment["spec"]["strategy"]["rollingUpdate"]
+    return found
+
+
+def begun(free: int) -> Seen:
+    """The rollout of the new template has begun with so many free."""
+    children = world.rendered(NEW, running(free=free))
+    children["Deployment"]["status"] = {"replicas": 2}
+    return world.seen(*children.values())
+
+
+def spare(seconds: float) -> dict[str, Any]:
+    """A pod of the new template that has found no node for so long."""
+    since = (world.NOON - timedelta(seconds=seconds)).isoformat()
+    waiting = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "lastTransitionTime": since,
+    }
+    labels = {names.REVISION_LABEL: revision.hash_of(NEW)}
+    return {"metadata": {"name": "spare", "labels": labels}, "status": {"conditions": [waiting]}}
+
+
+def test_it_is_asked_only_when_a_rollout_of_devices_begins() -> None:
+    assert rollout.begins(NEW, running())
+    assert not rollout.begins(OLD, running())
+    assert not rollout.begins(NEW, begun(1))
+    assert not rollout.begins(NEW, world.seen())
+    assert not rollout.begins(world.wanted(accelerator={"count": 0}), running())
+    assert not rollout.begins(
+        world.wanted(engine={"maxModelLen": 1}, rollout={"strategy": "Surge"}), running()
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "surge", "words"),
+    [(2, 1, "were free"), (0, 0, "no node had"), (None, 0, "no spare one may exist")],
+)
+def test_a_free_device_means_surge(free: int | None, surge: int, words: str) -> None:
+    seen = running(free=free)
+    assert strategy(seen) == {"maxSurge": surge, "maxUnavailable": 1 - surge}
+    assert words in plan.for_spec(NEW, seen, world.NOON).rollout.reason
+
+
+@pytest.mark.parametrize("later", [0, 5, None])
+def test_the_decision_holds_until_the_rollout_is_over(later: int | None) -> None:
+    seen = dataclasses.replace(begun(1), free=later)
+    assert strategy(seen) == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_a_spare_replica_that_waits_in_vain_gives_way_to_recycling_for_good() -> None:
+    waiting = dataclasses.replace(begun(1), pods=(spare(10),))
+    assert strategy(waiting) == {"maxSurge": 1, "maxUnavailable": 0}
+    assert rollout.due_in(NEW, waiting, world.NOON) == pytest.approx(rollout.PATIENCE - 10)
+    vain = dataclasses.replace(begun(1), pods=(spare(rollout.PATIENCE),))
+    children = world.rendered(NEW, vain)
+    assert children["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    healed = world.seen(*children.values())
+    assert strategy(healed) == {"maxSurge": 0, "maxUnavailable": 1}
+    assert "in vain" in plan.for_spec(NEW, healed, world.NOON).rollout.reason
+
+
+def test_a_first_rollout_carries_no_decision() -> None:
+    assert names.ROLLOUT not in world.rendered(OLD, world.seen())["Deployment"]["metadata"]["annotations"]
+
+
+def test_what_the_spec_says_is_done() -> None:
+    wanted = world.wanted(rollout={"strategy": "Surge", "maxSurge": "50%", "maxUnavailable": 0})
+    found = render.render(wanted, world.planned(wanted, world.seen()), world.seen(), world.DEFAULTS)
+    (deployment,) = (child for child in found.children if child["kind"] == "Deployment")
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "50%", "maxUnavailable": 0}
+    recreate = world.rendered(world.wanted(rollout={"strategy": "Recreate"}), world.seen())
+    assert recreate["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
