@@ -66,6 +66,15 @@ class Target:
         inside("delete", "namespace", namespace, "--timeout=90s")
         self.drop_volumes(namespace)
 
+    def leave_namespace(self, namespace: str) -> None:
+        """:meth:`drop_namespace` without waiting, where the whole cluster goes soon."""
+        if self.local is None:
+            return self.drop_namespace(namespace)
+        inside = replace(self.kubectl, namespace=namespace)
+        inside("delete", "llmsvc", "--all", "--wait=false")
+        inside("delete", "namespace", namespace, "--wait=false")
+        return None
+
     def drop_volumes(self, namespace: str) -> None:
         """The persistent volumes that ``make_namespace`` made; they outlive their namespace."""
         if self.kind != "current":

@@ -32,7 +32,7 @@ def namespace(cluster: target.Target, request: pytest.FixtureRequest) -> Iterato
     try:
         yield kubectl
     finally:
-        cluster.drop_namespace(name)
+        cluster.leave_namespace(name)
 
 
 @pytest.fixture(scope="session")
@@ -44,4 +44,4 @@ def served(cluster: target.Target) -> Iterator[Kubectl]:
     try:
         yield kubectl
     finally:
-        cluster.drop_namespace("served")
+        cluster.leave_namespace("served")

@@ -129,8 +129,10 @@ def test_a_storage_class_that_does_not_exist_is_named_and_nothing_hangs_on_it(
     wrong["spec"]["cache"] = {"storageClassName": "shared"}
     namespace.apply(cluster.manifest(**wrong))
     until(
-        lambda: namespace.get("pvc", claim)["spec"].get("storageClassName"),
-        lambda found: found == "shared",
+        lambda: {
+            one["metadata"]["name"]: one["spec"].get("storageClassName") for one in namespace.items("pvc")
+        },
+        lambda classes: classes.get(claim) == "shared",  # it is made anew: for a moment there is none
         30,
     )
     namespace("delete", "llmsvc", "smollm2", "--timeout=60s")
