@@ -19,7 +19,7 @@ from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.api.errors import InvalidSpec
 from llmservice_operator.api.seen import Action, Applied, AppliedChild, Seen
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.desired import copying, lookup, plan, render
+from llmservice_operator.desired import copying, lookup, plan, render, rollout
 from llmservice_operator.inquiry import Inquiry
 from llmservice_operator.live import kinds, observe
 from llmservice_operator.live.client import ApiError
@@ -81,10 +81,11 @@ class Controller:
     async def reconcile(self, body: Body) -> Reconciled:
         now = self.clock()
         wanted = spec.parse(body)  # pure
-        seen = await self.inquiry.before(
-            wanted, self._observe(wanted)
-        )  # from the store, but where a rollout begins
+        seen = self._observe(wanted)  # no request
         planned = plan.for_spec(wanted, seen, now)  # pure
+        if rollout.begins(wanted, planned, seen):
+            seen = replace(seen, free=await self.inquiry.free(wanted, seen))
+            planned = plan.for_spec(wanted, seen, now)
         rendered = render.render(wanted, planned, seen, self.defaults, self.namespace)  # pure
         applied = await self.cluster.apply(wanted, rendered.children, rendered.unwanted)
         told, again_in = await self.inquiry.complete(wanted, planned, seen, now)

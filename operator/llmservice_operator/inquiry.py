@@ -29,15 +29,13 @@ class Inquiry:
     pods: Pods
     nodes: Nodes
 
-    async def before(self, wanted: LLMService, seen: Seen) -> Seen:
-        """What the plan needs to know: where a rollout of devices begins, how many are free."""
-        if not rollout.begins(wanted, seen):
-            return seen
+    async def free(self, wanted: LLMService, seen: Seen) -> int | None:
+        """How many more replicas the nodes have room for; None where that cannot be seen."""
         found, deployment = await self.nodes.look(), seen.child("Deployment", names.child(wanted.name))
         if found is None or deployment is None:
-            return seen
+            return None
         pod = deployment["spec"]["template"]["spec"]  # the new one asks for about the same
-        return replace(seen, free=placement.room(*found, pod))
+        return placement.room(*found, pod)
 
     async def complete(
         self, wanted: LLMService, planned: Plan, seen: Seen, now: datetime

@@ -134,16 +134,14 @@ def _deployment(wanted: LLMService, decided: Rollout, frozen: Revision) -> dict[
         "strategy": _strategy(wanted, decided),
         "template": dict(frozen.template),
     }
-    if (
-        not wanted.prefetches and frozen.model is not None
-    ):  # the pod copies the model before its engine starts
+    if not wanted.prefetches and frozen.model is not None:  # the pod copies before its engine starts
         spec["progressDeadlineSeconds"] += copying.seconds(wanted, frozen.model)
     if ready:
         spec["minReadySeconds"] = ready
     if wanted.replicas is not None:
         spec["replicas"] = wanted.replicas
     made = metadata.of(wanted, names.child(wanted.name))
-    if kept := rollout.annotation(wanted, decided):
+    if frozen.hash == revision.hash_of(wanted) and (kept := rollout.annotation(wanted, decided)):
         made["annotations"] = kept
     return {
         "apiVersion": "apps/v1",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from llmservice_operator.api import names, revision
-from llmservice_operator.api.planned import Rollout
+from llmservice_operator.api.planned import Plan, Rollout
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
 from llmservice_operator.desired import revisions
@@ -19,15 +19,12 @@ from llmservice_operator.desired import revisions
 PATIENCE = 30.0  # seconds that a spare replica may wait for a device that was free
 
 
-def begins(wanted: LLMService, seen: Seen) -> bool:
-    """Must it be known now how many devices are free?"""
-    rollout = wanted.spec.rollout.strategy
-    return (
-        rollout == "Auto"
-        and bool(wanted.spec.accelerator.count)
-        and _runs_another(wanted, seen)
-        and (_decided(wanted, seen) is None)
-    )
+def begins(wanted: LLMService, planned: Plan, seen: Seen) -> bool:
+    """Must it be known now how many devices are free? Not while the new template still waits for its model."""
+    if wanted.spec.rollout.strategy != "Auto" or not wanted.spec.accelerator.count:
+        return False
+    prepared = planned.copied(wanted) and not planned.forbids_pods(wanted)
+    return prepared and _runs_another(wanted, seen) and _decided(wanted, seen) is None
 
 
 def decide(wanted: LLMService, seen: Seen, now: datetime) -> Rollout:

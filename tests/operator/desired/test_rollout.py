@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from llmservice_operator.api import names, revision
 from llmservice_operator.api.seen import Seen
+from llmservice_operator.api.spec import LLMService
 from llmservice_operator.desired import plan, render, rollout
 
-from tests.operator.desired import world
+from tests.operator.desired import test_preparing, world
 
 OLD = world.wanted()
 NEW = world.wanted(engine={"maxModelLen": 128})
@@ -51,14 +52,17 @@ def spare(seconds: float) -> dict[str, Any]:
 
 
 def test_it_is_asked_only_when_a_rollout_of_devices_begins() -> None:
-    assert rollout.begins(NEW, running())
-    assert not rollout.begins(OLD, running())
-    assert not rollout.begins(NEW, begun(1))
-    assert not rollout.begins(NEW, world.seen())
-    assert not rollout.begins(world.wanted(accelerator={"count": 0}), running())
-    assert not rollout.begins(
-        world.wanted(engine={"maxModelLen": 1}, rollout={"strategy": "Surge"}), running()
-    )
+    def begins(wanted: LLMService, seen: Seen) -> bool:
+        return rollout.begins(wanted, world.planned(wanted, seen), seen)
+
+    assert begins(NEW, running())
+    assert not begins(OLD, running())
+    assert not begins(NEW, begun(1))
+    assert not begins(NEW, world.seen())
+    assert not begins(world.wanted(accelerator={"count": 0}), running())
+    assert not begins(world.wanted(engine={"maxModelLen": 1}, rollout={"strategy": "Surge"}), running())
+    waiting = test_preparing.hub()
+    assert not begins(waiting, running()), "its model is not there yet"
 
 
 @pytest.mark.parametrize(
