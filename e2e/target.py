@@ -42,7 +42,7 @@ class Target:
         """``helm upgrade --install`` of the chart, waited for."""
         repository, _, tag = self.operator_image.rpartition(":")
         settings = [f"image.repository={repository}", f"image.tag={tag}", *values]
-        arguments = [argument for value in settings for argument in ("--set", value)]
+        arguments = [argument for value in settings for argument in ("--set-string", value)]
         self.kubectl.run_helm(
             "upgrade", "--install", "llmservice", str(CHART), "--namespace", OPERATOR_NAMESPACE,
             "--create-namespace", "--wait", "--timeout", "120s", *arguments,

@@ -43,6 +43,8 @@ TIERS = (
             "tests/operator/live",
             "tests/operator/fetch",
             "tests/operator/gitops",
+            "tests/operator/cli",
+            "tests/operator/metrics_api",
             "tests/engine/core",
         ),
     ),

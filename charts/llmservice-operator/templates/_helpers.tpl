@@ -54,3 +54,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- toJson $set }}
 {{- end }}
+
+{{- /* Room for "-metrics-api-auth-reader" in the names of its rights. */}}
+{{- define "llmservice-operator.metricsApiName" -}}
+{{- printf "%s-metrics-api" (include "llmservice-operator.fullname" . | trunc 39 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* Another name than the operator's: its Deployment and its budget select by name and instance. */}}
+{{- define "llmservice-operator.metricsApiSelector" -}}
+app.kubernetes.io/name: {{ include "llmservice-operator.name" . | trunc 51 | trimSuffix "-" }}-metrics-api
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "llmservice-operator.metricsApiLabels" -}}
+{{ include "llmservice-operator.metricsApiSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}

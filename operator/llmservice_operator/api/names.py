@@ -26,7 +26,9 @@ OWNED_LABELS = frozenset({NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_B
 
 RENDER_HASH = f"{GROUP}/render-hash"  # annotation on every child
 ATTEMPT = f"{GROUP}/attempt"  # annotation on a job: which one it is, and which try
-ROLLOUT = f"{GROUP}/rollout"  # annotation on a Deployment: for which template which strategy was chosen, and why
+ROLLOUT = (
+    f"{GROUP}/rollout"  # annotation on a Deployment: for which template which strategy was chosen, and why
+)
 
 CACHE_LABEL = f"{GROUP}/cache-key"  # on a cache's claim, jobs and their pods: the claim's name
 OWNED_LABELS |= {CACHE_LABEL}

@@ -103,6 +103,38 @@ def run(
     os._exit(code)  # kopf's thread has nothing to save and would only delay the end
 
 
+@app.command()
+def metrics_api(
+    name: Annotated[
+        str, typer.Option(help="Name of its own Deployment, Service, Secret and ClusterRole.")
+    ] = "llmservice-operator-metrics-api",
+    namespace: Annotated[str, typer.Option(envvar="POD_NAMESPACE", help="Where they are.")] = "default",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port that the API server calls.")] = 8443,
+    health_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Plain port of /healthz, /readyz and /metrics.")
+    ] = 8080,
+    log_level: Annotated[Level, typer.Option(help="Least level that is logged.")] = Level.INFO,
+    log_format: Annotated[Format, typer.Option(help="One JSON object a line, or plain text.")] = Format.TEXT,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Default: the pod's service account, else KUBECONFIG, else ~/.kube/config."),
+    ] = None,
+) -> None:
+    """Serve custom.metrics.k8s.io from the engines' own metrics, for autoscalers. Runs until it is told to stop."""
+    from llmservice_operator.live.connection import NoCluster
+    from llmservice_operator.metrics_api import process
+    from llmservice_operator.metrics_api.listener import PortTaken
+
+    logs.configure(log_level.value, as_json=log_format is Format.JSON)
+    options = process.Options(namespace, name, port, health_port, kubeconfig)
+    try:
+        code = asyncio.run(process.run(options))
+    except (NoCluster, PortTaken) as error:
+        typer.echo(f"llmservice-operator: {error}", err=True)
+        code = BAD_START
+    raise typer.Exit(code)
+
+
 class Action(StrEnum):
     RESOLVE = "resolve"
     COPY = "copy"

@@ -26,6 +26,9 @@ def stage(wanted: LLMService, planned: Plan, seen: Seen) -> Stage | None:
     scaler = seen.child(kind, names.child(wanted.name))
     if scaler is None:
         return Stage(False, "AutoscalerPending", f"the {kind} is to be made")
+    deployment = seen.child("Deployment", names.child(wanted.name)) or {}
+    if given.backend == "HPA" and not deployment.get("status", {}).get("availableReplicas"):
+        return Stage(False, "AutoscalerPending", "its figures come from replicas, and none answers yet")
     return _of_hpa(scaler) if given.backend == "HPA" else _of_scaled_object(scaler)
 
 

@@ -136,12 +136,12 @@ def test_operator_may_do_what_it_does_and_no_more(
 def test_operators_own_pods_are_admitted_where_only_restricted_ones_are(installed: Kubectl) -> None:
     deadline = time.monotonic() + 30
     pods: list[Any] = []
-    while len(pods) < 2 and time.monotonic() < deadline:
+    while len(pods) < 4 and time.monotonic() < deadline:
         pods = json.loads(installed("get", "pods", f"--namespace={helm.NAMESPACE}", "-o", "json").stdout)[
             "items"
         ]
         time.sleep(0.2)
-    assert len(pods) == 2, installed("get", "events", f"--namespace={helm.NAMESPACE}").stdout
+    assert len(pods) == 4, installed("get", "events", f"--namespace={helm.NAMESPACE}").stdout
 
 
 def test_list_reads_well_in_120_characters(installed: Kubectl) -> None:

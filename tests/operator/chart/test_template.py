@@ -32,10 +32,11 @@ def test_chart_has_no_fault_that_helm_knows() -> None:
     assert "0 chart(s) failed" in helm.run("lint", "--strict", str(helm.CHART)).stdout
 
 
-def test_it_reads_no_secret_serves_no_webhook_and_has_no_wildcard() -> None:
+def test_it_reads_no_secret_but_a_certificate_of_its_own_serves_no_webhook_and_has_no_wildcard() -> None:
     objects = helm.template()
     for rule in rules(objects):
-        assert "secrets" not in rule["resources"]
+        if "secrets" in rule["resources"]:
+            assert rule["resourceNames"] == [f"{NAME}-metrics-api"]
         assert "*" not in [*rule["resources"], *rule["verbs"], *rule["apiGroups"]]
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
     assert not any("Webhook" in kind for kind, _ in objects)

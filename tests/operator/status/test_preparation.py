@@ -166,8 +166,15 @@ def scaler(**conditions: str) -> dict[str, Any]:
 )
 def test_the_autoscalers_own_words_are_quoted(conditions: dict[str, str], expected: tuple[str, str]) -> None:
     wanted = world.wanted(autoscaling={"maxReplicas": 3})
-    found = judged(wanted, world.seen(scaler(**conditions)))
+    deployment = world.rendered(wanted, world.seen())["Deployment"] | {"status": {"availableReplicas": 1}}
+    found = judged(wanted, world.seen(scaler(**conditions), deployment))
     assert said(found, "AutoscalingActive")[:2] == expected
+
+
+def test_before_the_first_replica_a_missing_figure_is_no_fault() -> None:
+    wanted = world.wanted(autoscaling={"maxReplicas": 3})
+    found = judged(wanted, world.seen(scaler(AbleToScale="True", ScalingActive="False")))
+    assert said(found, "AutoscalingActive")[1] == "AutoscalerPending"
 
 
 def test_a_kind_that_the_cluster_lacks_is_named() -> None:

@@ -1,0 +1,44 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``, on a plain port: kubelet and Prometheus have no certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from llmservice_operator.metrics_api.listener import PortTaken
+
+Check = Callable[[], str | None]  # what is wrong, or None
+
+
+async def serve(port: int, healthy: Check, ready: Check) -> web.AppRunner:
+    """Listen from now on. The caller cleans the runner up.
+
+    Raises:
+        PortTaken
+    """
+    app = web.Application()
+    app.router.add_get("/healthz", _answer(healthy))
+    app.router.add_get("/readyz", _answer(ready))
+    app.router.add_get("/metrics", _metrics)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, None, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise PortTaken(f"cannot listen on port {port} for the probes: {error.strerror}") from error
+    return runner
+
+
+def _answer(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        wrong = check()
+        return web.Response(text=wrong or "ok", status=200 if wrong is None else 503)
+
+    return answer
+
+
+async def _metrics(_: web.Request) -> web.Response:
+    return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
