@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from llmservice_operator.api import attempts, names, revision
+from llmservice_operator.api import attempts, conditions, names, revision
 from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
@@ -71,7 +71,4 @@ def _is_pending(claim: Object) -> bool:
 
 
 def _ready(pods: Iterable[Object]) -> Iterator[Object]:
-    for pod in pods:
-        conditions = pod.get("status", {}).get("conditions") or ()
-        if any(found["type"] == "Ready" and found["status"] == "True" for found in conditions):
-            yield pod
+    yield from (pod for pod in pods if conditions.of(pod, "Ready").get("status") == "True")

@@ -53,6 +53,12 @@ class Conditions:
         return [self._set[type] for type in ORDER if type in self._set]  # noqa: A001
 
 
+def of(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """A condition of any Kubernetes object's status; empty where it has none of that type."""
+    given: Sequence[Mapping[str, Any]] = (body.get("status") or {}).get("conditions") or ()
+    return next((found for found in given if found.get("type") == kind), {})
+
+
 def as_reason(text: str) -> str:
     """``text`` as a condition's reason: CamelCase as the API conventions ask, or ``Unknown``."""
     candidate = re.sub(r"[^A-Za-z0-9_,:]", "", text)[:_LONGEST_REASON].rstrip(",:")

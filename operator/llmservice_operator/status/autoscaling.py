@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from llmservice_operator.api import names
+from llmservice_operator.api import conditions, names
 from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
@@ -34,7 +31,7 @@ def stage(wanted: LLMService, planned: Plan, seen: Seen) -> Stage | None:
 
 def _of_hpa(scaler: Object) -> Stage:
     able, active, limited = (
-        _condition(scaler, kind) for kind in ("AbleToScale", "ScalingActive", "ScalingLimited")
+        conditions.of(scaler, kind) for kind in ("AbleToScale", "ScalingActive", "ScalingLimited")
     )
     for found in (able, active):
         if found.get("status") == "False":
@@ -48,13 +45,8 @@ def _of_hpa(scaler: Object) -> Stage:
 
 
 def _of_scaled_object(scaler: Object) -> Stage:
-    ready = _condition(scaler, "Ready")
+    ready = conditions.of(scaler, "Ready")
     done = ready.get("status") == "True"
     return Stage(
         done, ready.get("reason") or "AutoscalerPending", ready.get("message") or "KEDA has not looked yet"
     )
-
-
-def _condition(scaler: Object, kind: str) -> Mapping[str, Any]:
-    given: Sequence[Mapping[str, Any]] = scaler.get("status", {}).get("conditions") or ()
-    return next((found for found in given if found.get("type") == kind), {})

@@ -103,7 +103,7 @@ def of_pod(pod: Object, budget: StartupBudget, events: Sequence[Object] = ()) ->
     """None where the pod is ready, is being deleted by intent, or has no failure to tell."""
     if pod["metadata"].get("deletionTimestamp"):
         return _disrupted(pod)
-    if _condition(pod, "Ready").get("status") == "True":
+    if conditions.of(pod, "Ready").get("status") == "True":
         return None
     if lost := _node_lost(pod, events):
         return lost
@@ -132,14 +132,14 @@ def of_claim(claim: Object, events: Sequence[Object] = ()) -> Failure | None:
 # --- of a whole pod ------------------------------------------------------------------------------------------
 def _disrupted(pod: Object) -> Failure | None:
     """It goes, but not because its owner wanted so: preempted, drained, or its node is lost."""
-    found = _condition(pod, "DisruptionTarget")
+    found = conditions.of(pod, "DisruptionTarget")
     if found.get("status") != "True":
         return None
     return _failure(pod, found.get("reason") or "DisruptionTarget", found.get("message", ""), rank=6)
 
 
 def _node_lost(pod: Object, events: Sequence[Object]) -> Failure | None:
-    status, ready = pod.get("status", {}), _condition(pod, "Ready")
+    status, ready = pod.get("status", {}), conditions.of(pod, "Ready")
     unknown = ready.get("status") == "Unknown" or status.get("reason") == "NodeLost"
     since = str(ready.get("lastTransitionTime") or "")
     if not unknown and not (ready.get("status") == "False" and told.node_is_lost(pod, since, events)):
@@ -150,7 +150,7 @@ def _node_lost(pod: Object, events: Sequence[Object]) -> Failure | None:
 
 
 def _unschedulable(pod: Object) -> Failure | None:
-    scheduled = _condition(pod, "PodScheduled")
+    scheduled = conditions.of(pod, "PodScheduled")
     if scheduled.get("status") != "False":
         return None
     text = scheduled.get("message", "")
@@ -359,11 +359,6 @@ def _declared(pod: Object, container: str) -> Mapping[str, Any]:
     spec = pod.get("spec", {})
     declared = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     return next((found for found in declared if found["name"] == container), {})
-
-
-def _condition(pod: Object, kind: str) -> Mapping[str, Any]:
-    given: Sequence[Mapping[str, Any]] = pod.get("status", {}).get("conditions") or ()
-    return next((condition for condition in given if condition.get("type") == kind), {})
 
 
 def _created(pod: Object) -> str:

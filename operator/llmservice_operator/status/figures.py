@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from llmservice_operator.api import names, revision
+from llmservice_operator.api import conditions, names, revision
 from llmservice_operator.api.planned import Plan
 from llmservice_operator.api.seen import Object, Seen
 from llmservice_operator.api.spec import LLMService
@@ -90,9 +90,7 @@ def startup(wanted: LLMService, planned: Plan, seen: Seen) -> dict[str, Any]:
 def _load_seconds(pod: Object) -> int | None:
     """From the engine's first start to Ready; None where it is not ready or was restarted."""
     status = pod.get("status", {})
-    ready: Mapping[str, Any] = next(
-        (found for found in status.get("conditions") or () if found["type"] == "Ready"), {}
-    )
+    ready = conditions.of(pod, "Ready")
     engine: Mapping[str, Any] = next(
         (found for found in status.get("containerStatuses") or () if found["name"] == names.ENGINE), {}
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from llmservice_operator.api import conditions
 from llmservice_operator.api.seen import Object
 from llmservice_operator.status import events
 
@@ -40,7 +41,7 @@ def not_begun(pod: Object) -> bool:
     status = pod.get("status", {})
     if (
         status.get("phase", "Pending") != "Pending"
-        or _condition(pod, "PodReadyToStartContainers").get("status") == "True"
+        or conditions.of(pod, "PodReadyToStartContainers").get("status") == "True"
     ):
         return False
     statuses = tuple(_statuses(pod))
@@ -58,7 +59,7 @@ def _is_new(container: Mapping[str, Any]) -> bool:
 def _left(pod: Object, now: datetime) -> float | None:
     """Seconds until it puzzles; negative: for how long it has. None where it does not."""
     status = pod.get("status", {})
-    ready = _condition(pod, "Ready")
+    ready = conditions.of(pod, "Ready")
     ended = status.get("phase") in ("Failed", "Succeeded")
     if pod["metadata"].get("deletionTimestamp") or ended or ready.get("status") == "True":
         return None
@@ -70,7 +71,7 @@ def _left(pod: Object, now: datetime) -> float | None:
         if _was_stopped(found):
             return 0.0
     if not_begun(pod):
-        since = _condition(pod, "PodScheduled").get("lastTransitionTime") or created
+        since = conditions.of(pod, "PodScheduled").get("lastTransitionTime") or created
         return WAITS - _seconds(since, now)
     if any(found.get("started") and not found.get("ready") for found in _statuses(pod)) or _all_ready(pod):
         return UNREADY - _seconds(ready.get("lastTransitionTime") or created, now)
@@ -101,8 +102,3 @@ def _statuses(pod: Object) -> Iterator[Mapping[str, Any]]:
     status = pod.get("status", {})
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
-
-
-def _condition(pod: Object, kind: str) -> Mapping[str, Any]:
-    given: Sequence[Mapping[str, Any]] = pod.get("status", {}).get("conditions") or ()
-    return next((condition for condition in given if condition.get("type") == kind), {})

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from llmservice_operator.api import conditions
 from llmservice_operator.api.seen import AppliedChild
-from llmservice_operator.status import view
 from llmservice_operator.status.view import View
 
 
@@ -182,7 +182,7 @@ def _observed(seen: View) -> bool:
 
 
 def _deployment_condition(seen: View, kind: str) -> dict[str, str]:
-    return dict(view.condition(seen.deployment, kind)) if seen.deployment is not None else {}
+    return dict(conditions.of(seen.deployment, kind)) if seen.deployment is not None else {}
 
 
 def _pod_message(seen: View) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,11 +100,6 @@ def counts(deployment: Object | None) -> Counts:
         updated=status.get("updatedReplicas", 0),
         available=status.get("availableReplicas", 0),
     )
-
-
-def condition(deployment: Object, kind: str) -> Mapping[str, Any]:
-    given: Sequence[Mapping[str, Any]] = deployment.get("status", {}).get("conditions") or ()
-    return next((found for found in given if found.get("type") == kind), {})
 
 
 def _wanted_replicas(wanted: LLMService, deployment: Object | None) -> int:
