@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest
 export PATH := $(PATH):/usr/local/go/bin
 
 .PHONY: help demo demo-down test test-full check unit engine control-plane e2e venv ready binaries model \
-        images generate bench cluster-up cluster-down
+        images generate bench bench-operator cluster-up cluster-down
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -80,6 +80,9 @@ generate: $(VENV)/.ready ## the CRD, the chart's copy of it, the reference pages
 
 bench: $(VENV)/.ready ## the engine's four loads against a server on this machine
 	@$(PY) -m e2e.bench_engine
+
+bench-operator: $(VENV)/.ready ## the operator with 100, 300 and 1,000 services on kwok's nodes (N="100" for fewer)
+	@$(PY) -m e2e.scale $(N)
 
 cluster-up: $(VENV)/.ready ## a cluster named dev (TIER=control-plane for the small one)
 	@$(PY) -m e2e.cluster up --name dev --tier $${TIER:-node}

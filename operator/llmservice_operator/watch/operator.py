@@ -182,8 +182,7 @@ class Operator:
                 await self._lease.acquire()
                 logger.info("leading")
                 self._leading = True
-                for key in self._everything():
-                    self._queue.add(key, urgency=Urgency.BULK)
+                self._enqueue_everything()
                 group.create_task(self._lease.hold(), name="lease")
                 for number in range(self._options.workers):
                     group.create_task(self._worker(), name=f"worker {number}")
@@ -196,7 +195,7 @@ class Operator:
         concerned = self._store.concerned(kind, body)  # before it is kept: what it has left is concerned too
         changed = self._store.drop(kind, body) if event == "DELETED" else self._store.put(kind, body)
         if changed:
-            first = kind is kinds.LLMSERVICE and event in ("ADDED", "LISTED")
+            first = kind is kinds.LLMSERVICE and event in ("ADDED", "LISTED") and not _is_edited(body)
             self._enqueue(kind, concerned, Urgency.BULK if first else Urgency.NOW)
 
     def _learnt(self, kind: Kind, body: Body) -> None:
@@ -208,11 +207,13 @@ class Operator:
         for key in concerned:
             self._queue.add(key, 0.0 if kind is kinds.LLMSERVICE else DEBOUNCE, urgency)
 
-    def _everything(self) -> Iterator[Key | CacheKey]:
+    def _enqueue_everything(self) -> None:
+        """What a new leader begins with: edits that nobody has acted on go before the pile."""
         for service in self._store.services():
             body = self._store.get(kinds.LLMSERVICE, *service)
             if body is not None:
-                yield from self._store.concerned(kinds.LLMSERVICE, body)
+                urgency = Urgency.NOW if _is_edited(body) else Urgency.BULK
+                self._enqueue(kinds.LLMSERVICE, self._store.concerned(kinds.LLMSERVICE, body), urgency)
 
     # --- keys to the controller ------------------------------------------------------------------------------
     async def _worker(self) -> None:
@@ -261,6 +262,12 @@ class Operator:
 
     async def unready(self) -> str | None:
         return None if self._store.ready else "not every kind has been listed yet"
+
+
+def _is_edited(service: Body) -> bool:
+    """Was a status written for an earlier generation than this one? Of a new object none was."""
+    observed = (service.get("status") or {}).get("observedGeneration") or 0
+    return bool(0 < observed != service["metadata"]["generation"])
 
 
 async def _unbroken(work: Coroutine[Any, Any, T], grace: float) -> T:
