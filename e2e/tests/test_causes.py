@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e import target
 from e2e.cluster import launcher
 from e2e.kubectl import Kubectl, until
@@ -32,6 +34,7 @@ def test_no_free_accelerator_is_said_in_the_schedulers_figures_and_heals(
         launcher.set_fake_gpus(cluster.local, 0)
 
 
+@pytest.mark.full
 def test_an_image_that_cannot_be_pulled_is_named(cluster: target.Target, namespace: Kubectl) -> None:
     image = "registry.invalid/engine:none"
     namespace.apply(cluster.manifest(spec={"engine": {"image": image}}))
@@ -48,6 +51,7 @@ def test_a_secret_that_does_not_exist_is_named_and_heals(cluster: target.Target,
     becomes_ready(namespace)
 
 
+@pytest.mark.full
 def test_a_chat_template_that_does_not_exist_is_named_and_heals(
     cluster: target.Target, namespace: Kubectl
 ) -> None:

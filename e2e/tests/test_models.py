@@ -138,6 +138,7 @@ def test_a_storage_class_that_does_not_exist_is_named_and_nothing_hangs_on_it(
     namespace("delete", "llmsvc", "smollm2", "--timeout=60s")
 
 
+@pytest.mark.full
 def test_what_does_not_fit_is_refused_before_a_pod_is_made(
     cluster: target.Target, namespace: Kubectl, origin: Origin
 ) -> None:
