@@ -44,8 +44,12 @@ class Audit:
 
     def _events(self) -> Iterator[dict[str, Any]]:
         with self._log.open("rb") as log:
-            log.seek(self._from)
+            log.seek(max(0, self._from - 1))
+            if self._from and log.read(1) != b"\n":
+                log.readline()  # the API server was in the middle of a line
             for line in log:
+                if not line.endswith(b"\n"):
+                    return  # and it is again
                 event = json.loads(line)
                 if event["user"]["username"] == fleet.USER and event["userAgent"].startswith(
                     "llmservice-operator"
