@@ -24,6 +24,7 @@ class Measured:
     ready_cpu: float = 0.0
     ready_mib: float = 0.0
     peak_mib: float = 0.0
+    restart_mib: float = 0.0  # of a process that finds all of it there
     edits: list[float] = field(default_factory=list)
     restart: float = 0.0
     killed: float = 0.0
@@ -68,6 +69,7 @@ def rows(found: Measured) -> list[Row]:
         Row("CPU until then (s)", found.ready_cpu, f"{found.ready_cpu:.1f}", {1000: 40}),
         Row("peak memory until then (MiB)", found.ready_mib, f"{found.ready_mib:.0f}", {1000: 250}),
         Row("peak memory after the edits (MiB)", found.peak_mib, f"{found.peak_mib:.0f}", {1000: 250}),
+        Row("peak memory after a restart (MiB)", found.restart_mib, f"{found.restart_mib:.0f}", {1000: 250}),
         Row("edit → template, median (s)", median, f"{median:.3f} of {len(found.edits)}", {100: 0.1}),
         Row("edit → template, p99 (s)", p99, f"{p99:.3f}", {1000: 1.5}),
         Row("restart → edit acted on (s)", found.restart, f"{found.restart:.1f}", {0: 3}),

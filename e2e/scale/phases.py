@@ -93,7 +93,7 @@ def _restart(
     audit.since()
     replica = operators.start()
     _until_through(replica, found.count)
-    found.restart_writes = audit.since().writes
+    found.restart_writes, found.restart_mib = audit.since().writes, replica.peak_mib()
     replica.stop()
     started = time.monotonic()
     replica = operators.start(leading=False)
