@@ -94,8 +94,11 @@ def test_waiting_requests_scale_from_1_to_3_and_back_and_no_edit_resets_them(
         began = time.monotonic()
         until(lambda: replicas(namespace), lambda count: count == 3, 60)  # it looks for new kinds every 30 s
         print(f"1 → 3 replicas wanted after {time.monotonic() - began:.1f} s")
-        active = namespace.condition("smollm2", "AutoscalingActive")
-        assert active["status"] == "True", active
+        until(
+            lambda: namespace.condition("smollm2", "AutoscalingActive"),
+            lambda active: active["status"] == "True",
+            20,
+        )
 
         edited = {"expose": {"service": {"type": "NodePort", "labels": {"edited": "yes"}}}}
         namespace.apply(cluster.manifest(spec=SCALED | edited))  # as GitOps does, and it names no replicas

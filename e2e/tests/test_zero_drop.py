@@ -80,7 +80,11 @@ def run_through(url: str, change: Callable[[], object]) -> Load:
 def two(cluster: target.Target, namespace: Kubectl) -> tuple[Kubectl, str]:
     """Two replicas behind a NodePort: the path of a client through kube-proxy."""
     assert cluster.local is not None
-    changes = {"spec": {"replicas": 2, "expose": {"service": {"type": "NodePort"}}}}
+    small = {
+        "requests": {"cpu": "100m", "memory": "1Gi"}
+    }  # a spare replica must find room on a node of 2 cores
+    service = {"type": "NodePort"}
+    changes = {"spec": {"replicas": 2, "resources": small, "expose": {"service": service}}}
     namespace.apply(cluster.manifest(**changes))
     becomes_ready(namespace)
     port = namespace.get("service", "smollm2")["spec"]["ports"][0]["nodePort"]
