@@ -41,7 +41,7 @@ def test_only_a_cut_leaves_a_replacement_character_and_only_in_the_last_piece() 
 
 
 @given(ids=st.lists(st.one_of(st.integers(3, 49151), st.integers(17, 272)), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_pieces_together_equal_the_whole_text_for_any_tokens(ids: list[int]) -> None:
     assert "".join(stream(ids)) == TOKENIZER.decode(ids)
 

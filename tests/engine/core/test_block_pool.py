@@ -58,7 +58,7 @@ class Pool(RuleBasedStateMachine):
         assert self.pool.usage == pytest.approx(len(in_use) / BLOCKS)
 
 
-Pool.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Pool.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestNoBlockIsLeakedOrDoublyOwned = Pool.TestCase
 
 

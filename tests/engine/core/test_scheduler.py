@@ -179,7 +179,7 @@ def loads(draw: st.DrawFn) -> Load:
     return Load(requests, blocks, draw(st.integers(1, 6)), draw(st.integers(1, 40)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(loads())
 def test_whatever_the_load_every_request_gets_the_tokens_that_it_would_get_alone(load: Load) -> None:
     """Under any budget, pool and neighbours: limits are kept, tables never overlap, nobody starves or leaks."""

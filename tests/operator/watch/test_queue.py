@@ -85,7 +85,7 @@ class ScheduleAgainstModel(RuleBasedStateMachine):
 
 
 TestScheduleAgainstModel = ScheduleAgainstModel.TestCase
-TestScheduleAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestScheduleAgainstModel.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def test_a_status_goes_before_a_pile_of_new_objects() -> None:
