@@ -39,9 +39,7 @@ class Engine:
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
         )
-        self.max_logprobs = settings.max_logprobs
-        self._arrivals = itertools.count()
-        self._first_seed = settings.seed << 32  # of the requests that bring none
+        self._seeds = itertools.count(settings.seed << 32)  # for requests that bring none
         self._failures = 0
 
     @classmethod
@@ -93,8 +91,7 @@ class Engine:
             raise RequestError(f"a prompt is 1 or more token ids from 0 to {self.info.vocabulary - 1}")
         if new.request_id in self._scheduler:
             raise RequestError(f"request id {new.request_id!r} is in use")
-        number = next(self._arrivals)
-        self._scheduler.add(request.start(new, number, self._first_seed + number))
+        self._scheduler.add(request.start(new, next(self._seeds)))
 
     def abort(self, request_id: str) -> None:
         """Forget a request; nothing more is said about it. A finished or unknown one is no error."""

@@ -85,20 +85,15 @@ class ModelShape:
     qkv_bias: bool = False
     output_bias: bool = False
     feed_bias: bool = False
-    qk_norms: int = 0  # weights of a layer's norms of queries and keys
+    qk_norms: bool = False  # a norm of head_dim for queries, another for keys
     norms: int = 2  # of the hidden size in each layer
-    rotations: int = 1  # tables of cosines and sines: kinds of layer that turn differently
     sinks: bool = False  # gpt-oss: one learnt logit a head
     experts: Experts | None = None
     latent: LatentAttention | None = None
     window: int | None = None  # tokens that a sliding layer sees
-    sliding: tuple[int, ...] = ()  # the layers that slide
+    window_layers: int = 0  # how many layers slide
     other_parameters: int = 0  # of parts beside the decoder that are loaded too: Gemma 3's eye
     quantization: Quantization | None = None
-
-    @property
-    def window_layers(self) -> int:
-        return len(self.sliding)
 
     def parameters(self) -> int:
         """Number of weights; of a quantised checkpoint, as many as before it was quantised."""
@@ -171,7 +166,7 @@ class ModelShape:
         if self.output_bias:
             yield Weight("self_attn.o_proj", self.hidden, 1, "none", everywhere)
         if self.qk_norms:
-            yield Weight("self_attn.qk_norms", self.qk_norms, layers=everywhere)
+            yield Weight("self_attn.qk_norms", self.head_dim, layers=everywhere, copies=2)
         if self.sinks:
             yield Weight("self_attn.sinks", self.heads, 1, "rows", everywhere)
 

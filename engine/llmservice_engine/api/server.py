@@ -15,11 +15,9 @@ from aiohttp import web
 from llmservice_planner.settings import EngineSettings
 
 from llmservice_engine.api import app, listen, logs, report
-from llmservice_engine.api.keys import Keys
 from llmservice_engine.api.metrics import Metrics
 from llmservice_engine.api.service import Service
-from llmservice_engine.codec.codec import Codec, Formats
-from llmservice_engine.codec.tools import registry
+from llmservice_engine.codec.codec import Codec
 from llmservice_engine.core.errors import StartupError
 from llmservice_engine.core.outputs import EngineStats, TokenDelta
 
@@ -70,10 +68,7 @@ class _Server:
         self._catch_signals()
         self._service = Service(self._settings, Metrics(self._settings.served_names[0]))
         runner = web.AppRunner(
-            app.build(self._service, Keys(self._settings)),
-            handler_cancellation=True,
-            access_log=None,
-            shutdown_timeout=2,
+            app.build(self._service), handler_cancellation=True, access_log=None, shutdown_timeout=2
         )
         await runner.setup()
         for sock in listen.sockets(self._settings.host, self._settings.port):
@@ -104,13 +99,6 @@ class _Server:
     async def _start(self) -> EngineLoop:
         begun = time.monotonic()
         engine, loop, codec = await _in_thread(self._make)
-        if codec.vocabulary > engine.info.vocabulary:
-            log.warning(
-                "the tokenizer knows %d ids, the model %d: a prompt with one beyond is refused; "
-                "check that tokenizer.json belongs to these weights",
-                codec.vocabulary,
-                engine.info.vocabulary,
-            )
         defaults = codec.sampling_defaults
         log.info(
             "text end_ids=%s chat_template=%s default temperature=%s top_p=%s top_k=%s",
@@ -127,7 +115,7 @@ class _Server:
         return loop
 
     def _make(self) -> Loaded:
-        codec = _codec(self._settings)  # first: it fails in 0.1 s
+        codec = Codec.load(self._settings.model, self._settings.chat_template)  # first: it fails in 0.1 s
         return (*self._load(self._settings, self._progress, self._service.deliver), codec)
 
     def _progress(self, what: str) -> None:
@@ -166,17 +154,6 @@ class _Server:
                 await self._service.fail(f"{type(loop.failed).__name__}: {loop.failed}")
                 raise loop.failed
         log.info("drained complete=%s after_s=%.1f", draining.result(), time.monotonic() - begun)
-
-
-def _codec(settings: EngineSettings) -> Codec:
-    parser = settings.tool_call_parser
-    return Codec.load(
-        settings.model,
-        settings.chat_template,
-        formats=Formats(None if parser is None else registry.FORMATS[parser], settings.reasoning_parser),
-        generation_config=settings.generation_config,
-        override_generation_config=settings.override_generation_config,
-    )
 
 
 def _stop(loop: EngineLoop) -> None:

@@ -82,7 +82,7 @@ def engine_settings(wanted: LLMService) -> EngineSettings:
     typed = [
         part
         for name, value in wanted.spec.engine.settings().items()
-        for part in settings.words(name, value)
+        for part in (settings.flag(name), str(value))
     ]
     try:
         return settings.parse_args(["--model", "model", *typed, *wanted.spec.engine.args])

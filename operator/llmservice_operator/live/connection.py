@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 from kubernetes_asyncio import config as kubernetes_config
 from kubernetes_asyncio.client import Configuration
 
@@ -38,11 +37,6 @@ class Watches:
 
     def mark(self, path: str) -> None:
         self.answered[path] = self.clock()
-
-    @property
-    def count(self) -> int:
-        """How many have been open at some time."""
-        return len(self.answered)
 
     def quietest(self, expected: int, since: float) -> float:
         """Seconds since the quietest of ``expected`` watches was heard of; the first of them began at ``since``."""
@@ -77,7 +71,7 @@ class Connection:
                 kubernetes_config.load_incluster_config(client_configuration=configuration)
             else:
                 await kubernetes_config.load_kube_config(client_configuration=configuration)
-        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError) as error:
+        except (kubernetes_config.ConfigException, OSError) as error:
             raise NoCluster(f"no cluster to talk to: {error}") from error
         return cls(configuration)
 

@@ -19,7 +19,6 @@ from prometheus_client import Gauge
 HANDSHAKE = 5.0  # seconds
 STRANGERS = 64  # connections without a certificate of the front proxy's authority, at the same time
 STRANGER_SECONDS = 30.0  # that one of them may last
-STRANGER_BYTES = 256 * 2**10  # that one of them may send
 BACKLOG = 256
 
 STRANGE = Gauge("llmservice_metrics_api_strangers", "Connections that are not the API server's")
@@ -81,7 +80,6 @@ class _Guarded(asyncio.Protocol):
         self._inner = inner
         self._strangers = strangers
         self._refused = False
-        self._left = STRANGER_BYTES
         self._end: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -108,11 +106,6 @@ class _Guarded(asyncio.Protocol):
             self._inner.connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
-        if self._end is not None:  # a stranger
-            self._left -= len(data)
-            if self._left < 0 and self._transport is not None:
-                self._transport.abort()
-                return
         if not self._refused:
             self._inner.data_received(data)
 

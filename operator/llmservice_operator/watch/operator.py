@@ -13,40 +13,42 @@ import signal
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
+from prometheus_client import Gauge
 
-from llmservice_operator.api import crd, names
+from llmservice_operator.api import crd
 from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.controller import Controller, Next
 from llmservice_operator.inquiry import Inquiry
-from llmservice_operator.live import discovery, kinds, lease, scaling, schema
+from llmservice_operator.live import discovery, kinds, schema
 from llmservice_operator.live.client import Client
 from llmservice_operator.live.cluster import Cluster
 from llmservice_operator.live.connection import Connection
 from llmservice_operator.live.events import EventReader, Recorder
 from llmservice_operator.live.kinds import Kind
-from llmservice_operator.live.lease import Lease, Lost, Rival
+from llmservice_operator.live.lease import Lease, Lost
 from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
-from llmservice_operator.live.scaling import Scaling
 from llmservice_operator.live.store import Body, Key, Store
-from llmservice_operator.watch import metrics, probes, tracing
+from llmservice_operator.watch import probes
 from llmservice_operator.watch.queue import Queue, Urgency
 from llmservice_operator.watch.relist import Relist
 from llmservice_operator.watch.shell import SILENCE, Shell
 
-OPENING = 0.02  # seconds between two looks at whether the watches are open
 DEBOUNCE = 0.1  # seconds: a child's events come in flurries
 STUCK = 120.0  # seconds that a key may wait for a worker before the process counts as sick
 FINISH = 1.5  # seconds that running reconciles get at the end; with lease.DEADLINE less than lease.DURATION
-RELEASE = 1.0  # seconds for giving the leases back
-RESPONSIVE = 5.0  # seconds that the watches' event loop may take for a trifle
+RELEASE = 1.0  # seconds for giving the lease back
 SEEN_TO = "a restart sees to it"
+
+QUEUE_DEPTH = Gauge("llmservice_operator_queue_depth", "Objects that wait for a worker")
+QUEUE_AGE = Gauge("llmservice_operator_queue_age_seconds", "How long the oldest of them has waited")
+LEADER = Gauge("llmservice_operator_leader", "1 where this replica leads")
+OBJECTS = Gauge("llmservice_operator_objects", "LLMService objects known")
 
 T = TypeVar("T")
 
@@ -67,12 +69,6 @@ class Options:
     workers: int = 8
     kubeconfig: Path | None = None
     namespaces: tuple[str, ...] = ()  # empty: all
-    cluster_lease_namespace: str = names.CLUSTER_LEASE_NAMESPACE
-
-    @property
-    def install(self) -> str:
-        """The same for all replicas of an install, and for no other install."""
-        return f"{self.lease_namespace}/{self.lease_name}"
 
 
 async def run(options: Options) -> int:
@@ -84,30 +80,17 @@ async def run(options: Options) -> int:
     """
     connection = await Connection.load(options.kubeconfig)
     async with connection.session() as session:
-        provider = tracing.provider()
-        tracer = None if provider is None else provider.get_tracer(names.MANAGER)
-        if tracer is None:
-            client = Client(session, connection.server)
-        else:
-            client = tracing.TracedClient(tracer, session, connection.server)
-        code = await Process(connection, client, options, tracer).run()
-        if provider is not None:
-            tracing.flush(provider)
-        return code
+        return await Process(connection, Client(session, connection.server), options).run()
 
 
 class Process:
-    """What lasts as long as the process: probes, signals, the leases, and between them one :class:`Operator`."""
+    """What lasts as long as the process: probes, signals, the lease, and between them one :class:`Operator`."""
 
-    def __init__(
-        self, connection: Connection, client: Client, options: Options, tracer: Tracer | None = None
-    ) -> None:
+    def __init__(self, connection: Connection, client: Client, options: Options) -> None:
         self._options = options
         self._connection = connection
         self._client = client
-        self._tracer = tracer
-        own = Lease(client, options.lease_namespace, options.lease_name, options.identity)
-        self._leases = (own,) if options.namespaces else (own, self._cluster_wide())
+        self._lease = Lease(client, options.lease_namespace, options.lease_name, options.identity)
         self._operator: Operator | None = None  # from when it is known which kinds there are to watch
 
     async def run(self) -> int:
@@ -126,8 +109,7 @@ class Process:
         await asyncio.wait({work})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RELEASE):
-                for held in reversed(self._leases):
-                    await held.release()
+                await self._lease.release()
         await runner.cleanup()
         logger.info("stopped" if told.is_set() else "stopped, to be restarted")
         return 0 if told.is_set() else 1
@@ -137,21 +119,8 @@ class Process:
         logger.info("starting as %s", self._options.identity)
         await schema.wait_served(self._client)
         in_use = await discovery.in_use(self._client)
-        self._operator = Operator(self._connection, self._client, self._leases, self._options, in_use)
-        self._operator.trace(self._tracer)
+        self._operator = Operator(self._connection, self._client, self._lease, self._options, in_use)
         await self._operator.work()
-
-    def _cluster_wide(self) -> Lease:
-        where, install = self._options.cluster_lease_namespace, self._options.install
-
-        def idle(rival: Rival) -> None:
-            logger.warning(
-                "another cluster-wide install serves this cluster: %s, by the Lease %s/%s. This one (%s) stays idle "
-                "until that one ends. Uninstall one of the two, or give each its own namespaces (--namespace)",
-                *(rival, where, names.CLUSTER_LEASE, install),
-            )
-
-        return lease.cluster_wide(self._client, where, install, idle)
 
     async def _unhealthy(self) -> str | None:
         return None if self._operator is None else await self._operator.unhealthy()
@@ -184,7 +153,7 @@ class Operator:
             self._store,
             Cluster(client, self._store),
             options.defaults,
-            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client), Scaling(client)),
+            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client)),
             Recorder(client),
             options.lease_namespace,
         )
@@ -200,14 +169,12 @@ class Operator:
 
     async def work(self) -> None:
         """Watch; wait to lead; lead. Ends only by an exception."""
+        await self._relist.first()
         self._watching_since = time.monotonic()
         self._shell.start()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._shell_lives(), name="kopf")
-                # In this order: what is deleted after a list and before its watch begins, no watch ever tells.
-                await self._watches_are_open()
-                await self._relist.first()
                 group.create_task(self._kinds_stay(), name="kinds")
                 group.create_task(self._relist.forever(), name="relist")
                 group.create_task(self._check_schema(), name="schema")
@@ -217,16 +184,11 @@ class Operator:
                 self._leading = True
                 self._enqueue_everything()
                 group.create_task(self._lease.hold(), name="lease")
-                group.create_task(self._remove_dead_registrations(), name="registrations")
                 for number in range(self._options.workers):
                     group.create_task(self._worker(), name=f"worker {number}")
         finally:
             self._leading = False
             await self._to_pods.close()
-
-    @property
-    def _expected_watches(self) -> int:
-        return len(self._store.kinds) * max(1, len(self._options.namespaces))
 
     # --- events in, keys out ---------------------------------------------------------------------------------
     def _heard(self, event: str, kind: Kind, body: Body) -> None:
@@ -266,10 +228,6 @@ class Operator:
                 self._queue.done(key, outcome.after if outcome.next is Next.LATER else None)
 
     # --- what must never end ---------------------------------------------------------------------------------
-    async def _watches_are_open(self) -> None:
-        while self._connection.watches.count < self._expected_watches:  # noqa: ASYNC110 (another thread's news)
-            await asyncio.sleep(OPENING)
-
     async def _shell_lives(self) -> None:
         await self._ended
         gone = await discovery.gone(self._client, self._store.kinds)
@@ -284,11 +242,6 @@ class Operator:
     async def _kinds_stay(self) -> None:
         raise Ended(f"{await discovery.change(self._client, self._store.kinds)}: {SEEN_TO}")
 
-    async def _remove_dead_registrations(self) -> None:
-        while True:
-            await scaling.remove_dead(self._client, datetime.now(UTC))
-            await asyncio.sleep(scaling.LOOK)
-
     async def _check_schema(self) -> None:
         ours: dict[str, Any] = crd.generate()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         await schema.check(self._client, ours)
@@ -297,7 +250,8 @@ class Operator:
     async def unhealthy(self) -> str | None:
         if self._watching_since is None:
             return None
-        silence = self._connection.watches.quietest(self._expected_watches, self._watching_since)
+        expected = len(self._store.kinds) * max(1, len(self._options.namespaces))
+        silence = self._connection.watches.quietest(expected, self._watching_since)
         if silence > SILENCE:
             return f"a watch has been silent for {silence:.0f} s"
         if not await self._shell.responsive(within=5.0):

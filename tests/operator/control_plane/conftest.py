@@ -41,22 +41,16 @@ def kubernetes(cluster: Cluster) -> Kube:
 def prepared(cluster: Cluster) -> Kube:
     """With the chart's CRD, and its rights for an operator that runs outside."""
     made = Kube(cluster)
-    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, WAITING)
-    install(made, ROOT)
-    return made
-
-
-def install(at: Kube, tree: Path) -> None:
-    """What the chart of a source tree brings, but for its Deployments; over another version's too."""
-    at.kubectl("apply", "--server-side", "-f", str(tree / CRD.relative_to(ROOT)))
-    at.kubectl(
+    made.kubectl("apply", "--server-side", "-f", str(CRD))
+    made.kubectl(
         "wait", "--for=condition=Established", "crd/llmservices.serving.llmservice.dev", "--timeout=30s"
     )
-    chart = tree / CHART.relative_to(ROOT)
-    command = [str(at.cluster.helm), "template", ACCOUNT, str(chart), f"--namespace={NAMESPACE}"]
+    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, WAITING)
+    command = [str(cluster.helm), "template", ACCOUNT, str(CHART), f"--namespace={NAMESPACE}"]
     only = ["--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml"]
     rights = subprocess.run([*command, *only], text=True, capture_output=True, check=True).stdout
-    at.kubectl("apply", "-f", "-", given=rights)
+    made.kubectl("apply", "-f", "-", given=rights)
+    return made
 
 
 @pytest.fixture(scope="session")

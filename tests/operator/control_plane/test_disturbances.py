@@ -81,27 +81,6 @@ def test_what_was_deleted_while_a_watch_expired_is_noticed_by_the_next_list(plac
     assert any(fault is Fault.EXPIRED for _, fault in way.proxy.met)
 
 
-def test_what_goes_between_an_operators_first_list_and_its_watch_is_noticed(place: Place, way: Way) -> None:
-    way.fleet.start()
-    _undisturbed(place, way)
-    way.fleet.stop_all()
-    lists = 0
-
-    def all_but_the_first(asked: Asked) -> Fault | None:
-        nonlocal lists
-        if asked.is_watch or asked.method != "GET" or not asked.path.endswith("/services"):
-            return None
-        lists += 1
-        return Fault.BROKEN if lists > 1 else None
-
-    way.proxy.choose = all_but_the_first
-    way.fleet.start(ready=False)
-    kube.eventually(lambda: lists > 1, LIMIT, "the first list has been answered, the second is refused")
-    _delete_behind_its_back(place)
-    way.proxy.choose = faults.healthy
-    _acts_again(place, way)
-
-
 @pytest.mark.parametrize(
     "fault",
     [

@@ -57,12 +57,12 @@ async def _ask(body: Body, wanted: LLMService, namespace: str | None) -> list[Fi
     sent.pop("status", None)
     there_is = manifests.stored(sent)
     wanted = manifests.parse(there_is)
-    children = rehearsal.rehearse(there_is, wanted, Defaults(), "").children
+    pod = rehearsal.pod_of(rehearsal.rehearse(there_is, wanted, Defaults(), "").children)
     try:
         async with cluster.opened() as there:
-            return await asking.everything(there, sent, wanted, children)
+            return await asking.everything(there, sent, wanted, pod)
     except BadInput as error:
-        raise BadInput(f"{error}; --offline checks the manifest alone") from None
+        return [findings.warn("cluster", f"cannot be asked: {error}", "these were the offline checks alone")]
 
 
 def _show(found: dict[str, list[Finding]], output: Format) -> None:

@@ -1,1 +1,0 @@
-"""How models mark their reasoning: ``<think>`` and ``</think>``, which the prompt may have opened already."""

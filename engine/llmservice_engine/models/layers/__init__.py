@@ -1,1 +1,0 @@
-"""What decoders are put together from. Every weight comes from a ``linear.Maker``; ``traits`` says what differs."""
