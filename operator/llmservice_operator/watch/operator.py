@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.controller import Controller, Next
 from llmservice_operator.inquiry import Inquiry
-from llmservice_operator.live import discovery, kinds, schema
+from llmservice_operator.live import discovery, kinds, scaling, schema
 from llmservice_operator.live.client import Client
 from llmservice_operator.live.cluster import Cluster
 from llmservice_operator.live.connection import Connection
@@ -33,6 +34,7 @@ from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.lease import Lease, Lost
 from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
+from llmservice_operator.live.scaling import Scaling
 from llmservice_operator.live.store import Body, Key, Store
 from llmservice_operator.watch import probes
 from llmservice_operator.watch.queue import Queue, Urgency
@@ -153,7 +155,7 @@ class Operator:
             self._store,
             Cluster(client, self._store),
             options.defaults,
-            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client)),
+            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client), Scaling(client)),
             Recorder(client),
             options.lease_namespace,
         )
@@ -184,6 +186,7 @@ class Operator:
                 self._leading = True
                 self._enqueue_everything()
                 group.create_task(self._lease.hold(), name="lease")
+                group.create_task(self._remove_dead_registrations(), name="registrations")
                 for number in range(self._options.workers):
                     group.create_task(self._worker(), name=f"worker {number}")
         finally:
@@ -241,6 +244,11 @@ class Operator:
 
     async def _kinds_stay(self) -> None:
         raise Ended(f"{await discovery.change(self._client, self._store.kinds)}: {SEEN_TO}")
+
+    async def _remove_dead_registrations(self) -> None:
+        while True:
+            await scaling.remove_dead(self._client, datetime.now(UTC))
+            await asyncio.sleep(scaling.LOOK)
 
     async def _check_schema(self) -> None:
         ours: dict[str, Any] = crd.generate()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
