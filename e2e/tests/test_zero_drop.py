@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -22,13 +23,13 @@ PACE = 0.5  # seconds between two starts
 
 @dataclass
 class Load:
-    """Streams at a steady rate, one after another begun, until it is told to stop; what became of each."""
+    """Streams at a steady rate, one after another begun; what became of each."""
 
     url: str
     whole: int = 0
     cut: list[str] = field(default_factory=list)
     refused: int = 0  # before anything was sent: counted, and begun again
-    begun: threading.Event = field(default_factory=threading.Event)
+    seconds: list[float] = field(default_factory=list)  # that each whole stream lasted
 
     def stream(self, seed: int) -> None:
         body = {
@@ -39,7 +40,7 @@ class Load:
             "stream": True,
         }
         while True:
-            received = 0
+            received, begun = 0, time.monotonic()
             try:
                 with httpx.stream("POST", f"{self.url}/v1/completions", json=body, timeout=120) as answer:
                     if answer.status_code == 503:
@@ -48,6 +49,7 @@ class Load:
                     for line in answer.iter_lines():
                         if line == "data: [DONE]":
                             self.whole += 1
+                            self.seconds.append(time.monotonic() - begun)
                             return
                         if line.startswith("data: "):
                             received += 1
@@ -73,6 +75,9 @@ def run_through(url: str, change: Callable[[], object]) -> Load:
             change()
     for thread in threads:
         thread.join(240)
+    print(
+        f"{load.whole} whole, {load.refused} refused, of {statistics.median(load.seconds or [0]):.0f} s (median)"
+    )
     return load
 
 
@@ -103,7 +108,7 @@ def edit(kubectl: Kubectl, change: str) -> None:
 def test_an_edit_cuts_no_stream(two: tuple[Kubectl, str]) -> None:
     kubectl, url = two
     load = run_through(url, lambda: edit(kubectl, '{"spec":{"engine":{"maxNumSeqs":64}}}'))
-    assert (load.whole, load.cut) == (STREAMS, [])
+    assert (load.whole, load.cut, load.refused) == (STREAMS, [], 0)
     becomes_ready(kubectl)
 
 
@@ -111,14 +116,14 @@ def test_an_edit_cuts_no_stream(two: tuple[Kubectl, str]) -> None:
 def test_a_scale_down_cuts_no_stream(two: tuple[Kubectl, str]) -> None:
     kubectl, url = two
     load = run_through(url, lambda: edit(kubectl, '{"spec":{"replicas":1}}'))
-    assert (load.whole, load.cut) == (STREAMS, [])
+    assert (load.whole, load.cut, load.refused) == (STREAMS, [], 0)
 
 
 @pytest.mark.full
 def test_a_deleted_pod_cuts_no_stream(two: tuple[Kubectl, str]) -> None:
     kubectl, url = two
     load = run_through(url, lambda: kubectl("delete", "pod", pods(kubectl)[0], "--wait=false"))
-    assert (load.whole, load.cut) == (STREAMS, [])
+    assert (load.whole, load.cut, load.refused) == (STREAMS, [], 0)
 
 
 @pytest.mark.full
@@ -138,7 +143,7 @@ def test_an_eviction_cuts_no_stream_and_a_second_one_is_refused(two: tuple[Kubec
 
     load = run_through(url, evict)
     assert answers == ["evicted", "disruption budget"]
-    assert (load.whole, load.cut) == (STREAMS, [])
+    assert (load.whole, load.cut, load.refused) == (STREAMS, [], 0)
 
 
 @pytest.mark.full

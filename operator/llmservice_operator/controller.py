@@ -84,7 +84,8 @@ class Controller:
         seen = self._observe(wanted)  # no request
         planned = plan.for_spec(wanted, seen, now)  # pure
         if rollout.begins(wanted, planned, seen):
-            seen = replace(seen, free=await self.inquiry.free(wanted, seen))
+            free = await self.inquiry.free(wanted, seen)
+            seen = replace(seen, free=free, free_is_hidden=free is None)
             planned = plan.for_spec(wanted, seen, now)
         rendered = render.render(wanted, planned, seen, self.defaults, self.namespace)  # pure
         applied = await self.cluster.apply(wanted, rendered.children, rendered.unwanted)

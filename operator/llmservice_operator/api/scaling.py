@@ -143,7 +143,8 @@ class Rollout(Part):
     strategy: Literal["Auto", "Surge", "Recycle", "Recreate"] = Field(
         default="Auto",
         description="Surge: a new replica before an old one goes (needs free devices). Recycle: one by one in place. "
-        "Recreate: all old ones go first. Auto: Recycle where replicas hold devices, else Surge.",
+        "Recreate: all old ones go first. Auto: Surge while there is room for a spare replica, else Recycle; "
+        "status.rollout says which and why.",
     )
     max_surge: IntOrPercent | None = Field(
         default=None, description="Replicas beyond the wanted ones, for strategy Surge; default: 1."

@@ -35,9 +35,8 @@ class Seen:
     status: Object = field(default_factory=dict)  # what the object's own status says now
     events: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)  # of what waits, by UID
     served: frozenset[str] = frozenset()  # kinds that the cluster serves
-    free: int | None = (
-        None  # replicas more that the nodes have devices for; None: not asked, or not to be seen
-    )
+    free: int | None = None  # replicas more that the nodes have devices for; None: not known
+    free_is_hidden: bool = False  # it was asked, and we may not know
     copied_bytes: int | None = None  # how far a copy under way has come, in coarse steps
     measured: Object | None = None  # status.memory as an engine of this spec has told it
     rivals: tuple[str, ...] = ()  # autoscalers of somebody else, in words, where they undo spec.replicas

@@ -58,7 +58,8 @@ def render(
     replaced = claim is not None and _is_replaceable(claim, seen.claim)
     turns = [] if seen.claim is None or replaced else list(_turns(users, seen, now))
     jobs = [_job(key, bodies, turn, user, seen, defaults) for turn, user in turns]
-    surplus = attempts.surplus(seen.jobs, (turn for turn, _ in turns))
+    all_stay = not replaced and _some_are_unknown(users, bodies)
+    surplus = () if all_stay else attempts.surplus(seen.jobs, (turn for turn, _ in turns))
     unwanted = [("Job", name) for name in surplus]
     if replaced:
         unwanted.append(("PersistentVolumeClaim", key.claim))
@@ -120,6 +121,12 @@ def _is_replaceable(wanted: Mapping[str, Any], live: Object | None) -> bool:
     )
     other_mode = list(have.get("accessModes") or ()) != asked["accessModes"]
     return other_class or other_mode or _asked_size(wanted) != _asked_size(live)
+
+
+def _some_are_unknown(users: Sequence[User], bodies: Sequence[Object]) -> bool:
+    """While an edited service's model is looked up (or its spec is mended), whose copy a job made is not known: what
+    runs goes on, and what is complete is not copied again."""
+    return len(users) < len(bodies) or any(user.model is None and user.wanted.prefetches for user in users)
 
 
 def _turns(users: Sequence[User], seen: CacheSeen, now: datetime) -> Iterable[tuple[Turn, User]]:

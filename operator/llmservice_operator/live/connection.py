@@ -39,6 +39,11 @@ class Watches:
     def mark(self, path: str) -> None:
         self.answered[path] = self.clock()
 
+    @property
+    def count(self) -> int:
+        """How many have been open at some time."""
+        return len(self.answered)
+
     def quietest(self, expected: int, since: float) -> float:
         """Seconds since the quietest of ``expected`` watches was heard of; the first of them began at ``since``."""
         times = [*self.answered.values()]

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
-from collections.abc import Callable
 
 from llmservice_operator.live.client import ApiError, Client
 from llmservice_operator.live.store import Body
 
-KEPT = 5.0  # seconds for which an answer is good: many services may roll at once
-
 logger = logging.getLogger(__name__)
+
+Found = tuple[list[Body], list[Body]] | None
 
 
 class Nodes:
-    """What the scheduler sees. None where we may not look (an install of single namespaces)."""
+    """What the scheduler sees. None where we may not look (an install of single namespaces).
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    Those who ask while an answer is on its way share it: many services may roll at once. None is kept, for the
+    rollout before has changed what is free.
+    """
+
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._clock = clock
-        self._answer: tuple[float, tuple[list[Body], list[Body]] | None] = (-KEPT, None)
+        self._asking: asyncio.Task[Found] | None = None
 
-    async def look(self) -> tuple[list[Body], list[Body]] | None:
+    async def look(self) -> Found:
         """(nodes, pods on them that have not ended)."""
-        if self._clock() - self._answer[0] >= KEPT:
-            self._answer = (self._clock(), await self._ask())
-        return self._answer[1]
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asking)
 
-    async def _ask(self) -> tuple[list[Body], list[Body]] | None:
+    async def _ask(self) -> Found:
         try:
             nodes: list[Body] = [
                 node async for page, _ in self._client.pages("/api/v1/nodes", "", 0.0) for node in page

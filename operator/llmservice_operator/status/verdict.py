@@ -188,7 +188,12 @@ def _deployment_condition(seen: View, kind: str) -> dict[str, str]:
 def _pod_message(seen: View) -> str:
     assert seen.failure is not None, "asked only where a pod fails"
     text = f"pod {seen.failure.pod}: {seen.failure.message}"
-    return f"{text}; older replicas still serve" if seen.counts.available and _is_rolling(seen) else text
+    if not seen.counts.available or not _is_rolling(seen):
+        return text
+    text += "; older replicas still serve"
+    if seen.failure.reason == "Unschedulable" and seen.wanted.spec.rollout.strategy == "Surge":
+        text += ", and stay, as spec.rollout.strategy is Surge: make room, or set Auto or Recycle"
+    return text
 
 
 def _with_progress(seen: View, text: str) -> str:

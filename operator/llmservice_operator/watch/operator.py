@@ -40,6 +40,7 @@ from llmservice_operator.watch.queue import Queue, Urgency
 from llmservice_operator.watch.relist import Relist
 from llmservice_operator.watch.shell import SILENCE, Shell
 
+OPENING = 0.02  # seconds between two looks at whether the watches are open
 DEBOUNCE = 0.1  # seconds: a child's events come in flurries
 STUCK = 120.0  # seconds that a key may wait for a worker before the process counts as sick
 FINISH = 1.5  # seconds that running reconciles get at the end; with lease.DEADLINE less than lease.DURATION
@@ -202,12 +203,14 @@ class Operator:
 
     async def work(self) -> None:
         """Watch; wait to lead; lead. Ends only by an exception."""
-        await self._relist.first()
         self._watching_since = time.monotonic()
         self._shell.start()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._shell_lives(), name="kopf")
+                # In this order: what is deleted after a list and before its watch begins, no watch ever tells.
+                await self._watches_are_open()
+                await self._relist.first()
                 group.create_task(self._kinds_stay(), name="kinds")
                 group.create_task(self._relist.forever(), name="relist")
                 group.create_task(self._check_schema(), name="schema")
@@ -224,6 +227,10 @@ class Operator:
         finally:
             self._leading = False
             await self._to_pods.close()
+
+    @property
+    def _expected_watches(self) -> int:
+        return len(self._store.kinds) * max(1, len(self._options.namespaces))
 
     # --- events in, keys out ---------------------------------------------------------------------------------
     def _heard(self, event: str, kind: Kind, body: Body) -> None:
@@ -267,6 +274,10 @@ class Operator:
                 self._queue.done(key, outcome.after if outcome.next is Next.LATER else None)
 
     # --- what must never end ---------------------------------------------------------------------------------
+    async def _watches_are_open(self) -> None:
+        while self._connection.watches.count < self._expected_watches:  # noqa: ASYNC110 (another thread's news)
+            await asyncio.sleep(OPENING)
+
     async def _shell_lives(self) -> None:
         await self._ended
         gone = await discovery.gone(self._client, self._store.kinds)
@@ -305,8 +316,7 @@ class Operator:
     def _silence(self) -> float:
         if self._watching_since is None:
             return 0.0
-        expected = len(self._store.kinds) * max(1, len(self._options.namespaces))
-        return self._connection.watches.quietest(expected, self._watching_since)
+        return self._connection.watches.quietest(self._expected_watches, self._watching_since)
 
     async def unready(self) -> str | None:
         return None if self._store.ready else "not every kind has been listed yet"

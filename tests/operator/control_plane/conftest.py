@@ -41,22 +41,29 @@ def kubernetes(cluster: Cluster) -> Kube:
 def prepared(cluster: Cluster) -> Kube:
     """With the chart's CRD, and its rights for an operator that runs outside."""
     made = Kube(cluster)
-    made.kubectl("apply", "--server-side", "-f", str(CRD))
-    made.kubectl(
-        "wait", "--for=condition=Established", "crd/llmservices.serving.llmservice.dev", "--timeout=30s"
-    )
     made.apply(WAITING)
-    grant(made, cluster, ACCOUNT, NAMESPACE)
+    install(made, ROOT)
     return made
 
 
-def grant(kubernetes: Kube, cluster: Cluster, release: str, namespace: str) -> None:
-    """An install's namespace, and the rights that the chart gives it."""
-    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    command = [str(cluster.helm), "template", release, str(CHART), f"--namespace={namespace}"]
+def install(at: Kube, tree: Path) -> None:
+    """What the chart of a source tree brings, but for its Deployments; over another version's too."""
+    at.kubectl("apply", "--server-side", "-f", str(tree / CRD.relative_to(ROOT)))
+    at.kubectl(
+        "wait", "--for=condition=Established", "crd/llmservices.serving.llmservice.dev", "--timeout=30s"
+    )
+    grant(at, tree, ACCOUNT, NAMESPACE)
+
+
+def grant(at: Kube, tree: Path, release: str, namespace: str) -> None:
+    """An install's namespace, and the rights that the chart of a source tree gives it."""
+    at.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    command = [str(at.cluster.helm), "template", release, str(tree / CHART.relative_to(ROOT))]
     only = ["--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml"]
-    rights = subprocess.run([*command, *only], text=True, capture_output=True, check=True).stdout
-    kubernetes.kubectl("apply", "-f", "-", given=rights)
+    rights = subprocess.run(
+        [*command, f"--namespace={namespace}", *only], text=True, capture_output=True, check=True
+    ).stdout
+    at.kubectl("apply", "-f", "-", given=rights)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.cluster.launcher import Cluster
 from tests.operator.control_plane import conftest, kube
 from tests.operator.control_plane.conftest import Place
 from tests.operator.control_plane.fleet import ACCOUNT, IMAGE, NAMESPACE, Fleet
@@ -15,9 +14,9 @@ OTHERS_IMAGE = "registry.example/other:1"
 
 
 def test_a_second_install_stays_idle_says_so_and_takes_over_when_the_first_ends(
-    kubernetes: Kube, cluster: Cluster, place: Place, operators: Fleet, tmp_path: Path
+    kubernetes: Kube, place: Place, operators: Fleet, tmp_path: Path
 ) -> None:
-    conftest.grant(kubernetes, cluster, "second", "second-system")
+    conftest.grant(kubernetes, conftest.ROOT, "second", "second-system")
     second = Fleet(kubernetes, tmp_path, OTHERS_NAME, "second-system")
     try:
         other = second.start(OTHERS_IMAGE)

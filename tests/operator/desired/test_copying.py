@@ -189,6 +189,18 @@ def test_of_two_users_each_failed_attempt_takes_the_other_ones_token() -> None:
     assert used == ["bad", "good"]
 
 
+def test_a_copy_stays_while_an_edited_service_is_looked_up_again_or_mended() -> None:
+    made = by_kind(rendered(body("a"), body("b"), seen=CacheSeen(claim=claim())))["Job"]
+    seen = CacheSeen(claim=claim(), jobs=(made,))
+    looked_up = rendered(body("a"), seen=seen, model=None)
+    users = [copying.User(spec.parse(body("a", cache={"prefetch": False})), MODEL)]
+    bodies = [body("a"), body("b")]
+    broken = copying.render(key_of(body()), users, bodies, seen, world.DEFAULTS, world.NOON)
+    assert looked_up.unwanted == broken.unwanted == ()
+    nobody = rendered(body("a", cache={"prefetch": False}), seen=seen)
+    assert nobody.unwanted == (("Job", made["metadata"]["name"]),)
+
+
 def test_a_copy_on_a_claim_that_was_deleted_is_no_copy() -> None:
     before = by_kind(rendered(body(), seen=CacheSeen(claim=claim())))["Job"]
     done = before | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}

@@ -38,16 +38,25 @@ def begun(free: int) -> Seen:
     return world.seen(*children.values())
 
 
-def spare(seconds: float) -> dict[str, Any]:
+NO_DEVICE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def older(wanted: LLMService = OLD) -> dict[str, Any]:
+    labels = {names.REVISION_LABEL: revision.hash_of(wanted)}
+    return {"metadata": {"name": "older", "labels": labels}}
+
+
+def spare(seconds: float, wanted: LLMService = NEW, message: str = NO_DEVICE) -> dict[str, Any]:
     """A pod of the new template that has found no node for so long."""
     since = (world.NOON - timedelta(seconds=seconds)).isoformat()
     waiting = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
+        "message": message,
         "lastTransitionTime": since,
     }
-    labels = {names.REVISION_LABEL: revision.hash_of(NEW)}
+    labels = {names.REVISION_LABEL: revision.hash_of(wanted)}
     return {"metadata": {"name": "spare", "labels": labels}, "status": {"conditions": [waiting]}}
 
 
@@ -82,15 +91,54 @@ def test_the_decision_holds_until_the_rollout_is_over(later: int | None) -> None
 
 
 def test_a_spare_replica_that_waits_in_vain_gives_way_to_recycling_for_good() -> None:
-    waiting = dataclasses.replace(begun(1), pods=(spare(10),))
+    waiting = dataclasses.replace(begun(1), pods=(older(), spare(10)))
     assert strategy(waiting) == {"maxSurge": 1, "maxUnavailable": 0}
     assert rollout.due_in(NEW, waiting, world.NOON) == pytest.approx(rollout.PATIENCE - 10)
-    vain = dataclasses.replace(begun(1), pods=(spare(rollout.PATIENCE),))
+    vain = dataclasses.replace(begun(1), pods=(older(), spare(rollout.PATIENCE)))
     children = world.rendered(NEW, vain)
     assert children["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     healed = world.seen(*children.values())
     assert strategy(healed) == {"maxSurge": 0, "maxUnavailable": 1}
     assert "in vain" in plan.for_spec(NEW, healed, world.NOON).rollout.reason
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        (spare(rollout.PATIENCE),),
+        (
+            older(),
+            spare(rollout.PATIENCE, message="0/1 nodes are available: 1 node(s) didn't match selector."),
+        ),
+    ],
+    ids=["no older replica holds anything", "no node would have it anyway"],
+)
+def test_an_older_replica_goes_only_where_that_makes_room(pods: tuple[dict[str, Any], ...]) -> None:
+    waiting = dataclasses.replace(begun(1), pods=pods)
+    assert strategy(waiting) == {"maxSurge": 1, "maxUnavailable": 0}
+    assert rollout.due_in(NEW, waiting, world.NOON) is None
+
+
+def test_replicas_without_devices_recycle_too_where_a_spare_one_waits_in_vain() -> None:
+    old = world.wanted(accelerator={"count": 0})
+    new = world.wanted(accelerator={"count": 0}, engine={"maxModelLen": 128})
+    short = "0/1 nodes are available: 1 Insufficient cpu."
+
+    def told(seconds: float) -> tuple[str, str]:
+        seen = dataclasses.replace(running(), pods=(older(old), spare(seconds, new, short)))
+        found = plan.for_spec(new, seen, world.NOON).rollout
+        return found.strategy, found.reason
+
+    assert told(10) == ("Surge", "replicas hold no devices")
+    assert told(rollout.PATIENCE) == ("Recycle", "a spare replica waited 30 s for room in vain")
+
+
+def test_devices_that_may_not_be_seen_are_taken_for_none_and_that_is_said() -> None:
+    hidden = running(free_is_hidden=True)
+    assert strategy(hidden) == {"maxSurge": 0, "maxUnavailable": 1}
+    found = plan.for_spec(NEW, hidden, world.NOON).rollout
+    assert "cannot be seen" in found.reason
+    assert names.ROLLOUT in world.rendered(NEW, hidden)["Deployment"]["metadata"]["annotations"]
 
 
 def test_a_first_rollout_carries_no_decision() -> None:
