@@ -75,7 +75,7 @@ class Client:
         return (await self._call("GET", path, query=query)).body
 
     async def create(self, path: str, body: Body) -> dict[str, Any]:
-        return (await self._call("POST", path, body=body)).body
+        return (await self._call("POST", path, query={"fieldManager": names.MANAGER}, body=body)).body
 
     async def replace(self, path: str, body: Body) -> dict[str, Any]:
         return (await self._call("PUT", path, body=body)).body

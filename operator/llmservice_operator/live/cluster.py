@@ -15,13 +15,14 @@ from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.seen import Action, Applied, AppliedChild
 from llmservice_operator.api.spec import LLMService
 from llmservice_operator.live import kinds, merge, ownership
-from llmservice_operator.live.client import ApiError, Client
+from llmservice_operator.live.client import ApiError, Client, Written
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.ownership import Owner
 from llmservice_operator.live.store import Body, Key, Store
 
 Parent = LLMService | CacheKey  # what children belong to
 
+MADE_ONCE = (kinds.REVISION, kinds.JOB)
 REFUSAL_STANDS = 300.0  # seconds until a refused write is tried again as it was (a quota may have grown)
 WRITES = Counter("llmservice_operator_writes_total", "Writes to the API server", ["kind", "action"])
 
@@ -115,7 +116,10 @@ class Cluster:
         kind = kinds.CHILDREN[rendered["kind"]]
         name = str(rendered["metadata"]["name"])
         try:
-            live = self._store.get(kind, parent.namespace, name) or await self._missed(parent, kind, name)
+            live = self._store.get(kind, parent.namespace, name)
+            written = await self._made(parent, kind, rendered) if live is None else None
+            if live is None and written is None:
+                live = await self._missed(parent, kind, name)
             if live is not None:
                 if (obstacle := _obstacle(parent, kind, name, live)) is not None:
                     return obstacle
@@ -129,7 +133,8 @@ class Cluster:
                 return refusal
             if kind is kinds.DEPLOYMENT and live is not None and "replicas" not in rendered["spec"]:
                 await self._hand_replicas_over(kind.path(parent.namespace, name))
-            written = await self._client.apply(kind.path(parent.namespace, name), rendered)
+            if written is None:
+                written = await self._client.apply(kind.path(parent.namespace, name), rendered)
         except ApiError as error:
             if error.namespace_is_going:
                 raise Ending(error.message) from error
@@ -172,6 +177,18 @@ class Cluster:
         vain = self._vain.setdefault(_key(parent), {})
         vain[kind, name] = (_render_hash(rendered), _generation(live))
         return AppliedChild(kind, name, Action.UNCHANGED, live)
+
+    async def _made(self, parent: Parent, kind: Kind, rendered: Body) -> Written | None:
+        """What never changes is created: no look before it, for a create overwrites nothing. None: it exists."""
+        if kind not in MADE_ONCE or self._standing_refusal(parent, rendered, None) is not None:
+            return None
+        try:
+            body = await self._client.create(kind.path(parent.namespace), rendered)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return None
+            raise
+        return Written(body, created=True)
 
     async def _missed(self, parent: Parent, kind: Kind, name: str) -> Body | None:
         """Before an object is created: is there one that the store cannot know, or does not know yet?"""

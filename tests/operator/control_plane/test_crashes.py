@@ -84,7 +84,7 @@ def test_a_leader_that_dies_while_it_creates_leaves_nothing_undone_or_twice(
     assert doomed.crashed or writes > CREATE_AT_LEAST, doomed.log()
     kube.eventually(lambda: len(place.kube.list("Job", place.name)) == 1, 20, "the lookup's job is gone")
     _settled(place, audit)
-    jobs = [write for write in audit.writes(place.name) if write.startswith("patch jobs ")]
+    jobs = [write for write in audit.writes(place.name) if write.startswith("create jobs")]
     assert len(jobs) == 2, jobs
     assert all(job.endswith("-1") for job in jobs), "first attempts, and no others"
     for kind in ("Deployment", "Service", "ControllerRevision"):
