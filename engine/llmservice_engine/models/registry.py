@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from llmservice_planner.shape import ModelShape
+from llmservice_planner.shape import ModelShape, text_fields
 from torch import Tensor
 
 from llmservice_engine.core.errors import UnsupportedArchitecture
@@ -68,6 +68,7 @@ DECODERS: Mapping[str, Callable[[ModelShape, Mapping[str, Any]], Traits]] = {
     "Qwen3MoeForCausalLM": qwen3_moe.traits,
     "Gemma2ForCausalLM": gemma2.traits,
     "Gemma3ForCausalLM": gemma3.traits,
+    "Gemma3ForConditionalGeneration": gemma3.beside_an_eye,
     "Phi3ForCausalLM": phi3.traits,
     "Olmo2ForCausalLM": olmo2.traits,
     "GraniteForCausalLM": granite.traits,
@@ -81,7 +82,8 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
     Raises:
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
-    return Transformer(shape, DECODERS[shape.architecture](shape, config), _maker(config, dtype, device))
+    traits = DECODERS[shape.architecture](shape, text_fields(config))
+    return Transformer(shape, traits, _maker(config, dtype, device))
 
 
 def _maker(config: Mapping[str, Any], dtype: torch.dtype, device: str) -> Maker:
