@@ -109,7 +109,10 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "gemma3, beside an eye": Family(
         "gemma3",
-        {**WINDOW, "head_dim": 16, "query_pre_attn_scalar": 24, "sliding_window_pattern": 3, "tie_word_embeddings": True},
+        {
+            **WINDOW, "head_dim": 16, "query_pre_attn_scalar": 24, "sliding_window_pattern": 3,
+            "tie_word_embeddings": True,
+        },
         eye={
             "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
             "image_size": 28, "patch_size": 14,
