@@ -1,6 +1,6 @@
 """What the largest step takes beside weights and cache: bytes of scratch memory on one device.
 
-The terms are those of the engine's own step (``models/llama.py``, ``ops/attention/grouped.py``,
+The terms are those of the engine's own step (``models/decoder.py``, ``ops/attention/grouped.py``,
 ``sampling/sampler.py``), each at its largest, as if all fell together; ``tests/engine/device`` measures them.
 """
 
@@ -30,7 +30,9 @@ def step_bytes(
     """Of a step with ``step_tokens`` tokens for ``step_sequences`` sequences, of at most ``max_model_len`` tokens."""
     size = DTYPE_BYTES[dtype]
     layer = step_tokens * layer_width(shape, devices) * size
-    rotations = max_model_len * 2 * shape.head_dim * size  # cosines and sines of every position
+    rotations = (
+        shape.rotations * max_model_len * 2 * shape.head_dim * size
+    )  # cosines and sines of every position
     logits = _logits(shape, kind, size, step_sequences)
     attention = 0
     if kind == "cpu":

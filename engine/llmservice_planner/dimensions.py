@@ -85,15 +85,20 @@ class ModelShape:
     qkv_bias: bool = False
     output_bias: bool = False
     feed_bias: bool = False
-    qk_norms: bool = False  # a norm of head_dim for queries, another for keys
+    qk_norms: int = 0  # weights of a layer's norms of queries and keys
     norms: int = 2  # of the hidden size in each layer
+    rotations: int = 1  # tables of cosines and sines: kinds of layer that turn differently
     sinks: bool = False  # gpt-oss: one learnt logit a head
     experts: Experts | None = None
     latent: LatentAttention | None = None
     window: int | None = None  # tokens that a sliding layer sees
-    window_layers: int = 0  # how many layers slide
+    sliding: tuple[int, ...] = ()  # the layers that slide
     other_parameters: int = 0  # of parts beside the decoder that are loaded too: Gemma 3's eye
     quantization: Quantization | None = None
+
+    @property
+    def window_layers(self) -> int:
+        return len(self.sliding)
 
     def parameters(self) -> int:
         """Number of weights; of a quantised checkpoint, as many as before it was quantised."""
@@ -166,7 +171,7 @@ class ModelShape:
         if self.output_bias:
             yield Weight("self_attn.o_proj", self.hidden, 1, "none", everywhere)
         if self.qk_norms:
-            yield Weight("self_attn.qk_norms", self.head_dim, layers=everywhere, copies=2)
+            yield Weight("self_attn.qk_norms", self.qk_norms, layers=everywhere)
         if self.sinks:
             yield Weight("self_attn.sinks", self.heads, 1, "rows", everywhere)
 

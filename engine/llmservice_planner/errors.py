@@ -28,5 +28,8 @@ class LengthError(ValueError):
 
     def __init__(self, length: int, context: int) -> None:
         self.message = f"--max-model-len {length} is more than the model's own limit of {context} tokens"
-        self.hint = f"try --max-model-len {context}, or leave it out"
+        self.hint = (
+            f"try --max-model-len {context}, or leave it out; "
+            f"--hf-overrides '{{\"max_position_embeddings\": {length}}}' insists, and text may become nonsense"
+        )
         super().__init__(f"{self.message}; {self.hint}")

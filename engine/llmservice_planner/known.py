@@ -68,7 +68,11 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "Phi-3.5-mini": _other(
         "Phi3ForCausalLM", 32_064, 131_072, 3072, 8192, 32, 32, 32, sliding_window=262_144
     ),
+    "Phi-4-mini": _other("Phi3ForCausalLM", 200_064, 131_072, 3072, 8192, 24, 8, 32, sliding_window=262_144, **_TIED),
     "phi-4": _other("Phi3ForCausalLM", 100_352, 16_384, 5120, 17_920, 40, 10, 40),
+    "OLMo-2-7B": _other("Olmo2ForCausalLM", 100_352, 4096, 4096, 11_008, 32, 32, 32),
+    "granite-3.3-8b": _other("GraniteForCausalLM", 49_159, 131_072, 4096, 12_800, 32, 8, 40, **_TIED),
+    "SmolLM3-3B": _other("SmolLM3ForCausalLM", 128_256, 65_536, 2048, 11_008, 16, 4, 36, **_TIED),
     "gpt-oss-20b": _other(
         "GptOssForCausalLM", 201_088, 131_072, 2880, 2880, 64, 8, 24, num_local_experts=32, **_GPT_OSS
     ),

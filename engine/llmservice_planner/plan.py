@@ -13,6 +13,7 @@ from llmservice_planner import activations
 from llmservice_planner.activations import Kind
 from llmservice_planner.dimensions import DTYPE_BYTES, MOST_DEVICES, ModelShape
 from llmservice_planner.errors import LengthError, SplitError
+from llmservice_planner.shape import SUPPORTED_ARCHITECTURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,14 @@ class Demand:
     def sequence(self, length: int, devices: int) -> int:
         """The cache of one sequence of ``length`` tokens, in whole blocks.
 
-        A sliding layer keeps its window and the chunk that is being computed, as vLLM's ``SlidingWindowSpec`` does.
+        The bundled engine keeps all tokens in all layers: one block table serves them all. What it does not serve is
+        run by another one, whose sliding layers keep their window and the chunk that is being computed (vLLM's
+        ``SlidingWindowSpec``).
         """
         layer = self.shape.kv_layer_bytes(self.kv_dtype, devices) * self.block_size
         whole = -(-length // self.block_size)
         seen = whole
-        if self.shape.window is not None:
+        if self.shape.window is not None and self.shape.architecture not in SUPPORTED_ARCHITECTURES:
             kept = self.shape.window - 1 + self.max_num_batched_tokens
             seen = min(whole, -(-kept // self.block_size) + 1)
         return layer * (

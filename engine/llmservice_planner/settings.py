@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
@@ -55,6 +56,11 @@ class EngineSettings(BaseModel):
         le=16_777_216,
         description="Longest sequence in tokens, prompt and output together; default: the model's own limit.",
         json_schema_extra={"resource": True},
+    )
+    hf_overrides: dict[str, Any] = Field(
+        default={},
+        description="Fields that replace those of the model's config.json, as JSON, such as "
+        '{"max_position_embeddings": 65536} for sequences beyond the model\'s own limit.',
     )
     gpu_memory_utilization: float = Field(
         default=0.9,
@@ -117,6 +123,14 @@ class EngineSettings(BaseModel):
     @classmethod
     def _vllm_spelling(cls, value: object) -> object:
         return _DTYPE_ALIASES.get(value, value) if isinstance(value, str) else value
+
+    @field_validator("hf_overrides", mode="before")
+    @classmethod
+    def _json_object(cls, value: object) -> object:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise ValueError(f"this is no JSON object: {error}") from None
 
     @property
     def served_names(self) -> tuple[str, ...]:

@@ -22,10 +22,30 @@ __all__ = [
     "ModelShape",
     "ShapeError",
     "from_config",
+    "overridden",
+    "text_fields",
+    "unrotated_layers",
 ]
 
-SUPPORTED_ARCHITECTURES = ("LlamaForCausalLM",)  # what the bundled engine serves
+# What the bundled engine serves.
+SUPPORTED_ARCHITECTURES = (
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "MixtralForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",
+    "Gemma2ForCausalLM",
+    "Gemma3ForCausalLM",
+    "Gemma3ForConditionalGeneration",
+    "Phi3ForCausalLM",
+    "Olmo2ForCausalLM",
+    "GraniteForCausalLM",
+    "SmolLM3ForCausalLM",
+)
 _MOST_LAYERS = 65_536
+_MOST_CONTEXT = 2**30  # tokens: beyond it a factor is a slip
+_SCALED_LIMIT = ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration")
 
 Config = Mapping[str, Any]
 
@@ -40,11 +60,24 @@ def from_config(config: Config) -> ModelShape:
     name = architectures[0] if isinstance(architectures, list) and architectures else "(none)"
     if name not in _READERS:
         raise ShapeError(f"architecture {name} cannot be sized; known: {', '.join(SIZED_ARCHITECTURES)}")
-    inner = config.get("text_config")
-    text: Config = {**config, **inner} if isinstance(inner, Mapping) else config
-    text = {**_DEFAULTS.get(name, {}), **text}
+    text = {**_DEFAULTS.get(name, {}), **text_fields(config)}
     shape = _READERS[name](text, _plain(text, name))
     return dataclasses.replace(shape, quantization=quantization.from_config(text))
+
+
+def text_fields(config: Config) -> Config:
+    """The decoder's own fields: those of ``text_config``, where there is one, before the file's."""
+    inner = config.get("text_config")
+    return {**config, **inner} if isinstance(inner, Mapping) else config
+
+
+def overridden(config: Config, overrides: Config) -> Config:
+    """``config`` with other fields (``--hf-overrides``); they reach the decoder's own too."""
+    inner = config.get("text_config")
+    found = {**config, **overrides}
+    if isinstance(inner, Mapping) and "text_config" not in overrides:
+        found["text_config"] = {**inner, **overrides}
+    return found
 
 
 def _plain(config: Config, architecture: str) -> ModelShape:
@@ -68,18 +101,18 @@ def _plain(config: Config, architecture: str) -> ModelShape:
         kv_heads=kv_heads,
         head_dim=_positive(config, "head_dim", hidden // heads),
         vocabulary=_positive(config, "vocab_size"),
-        context=_positive(config, "max_position_embeddings"),
+        context=_context(config, architecture),
         tied_embeddings=bool(config.get("tie_word_embeddings", False)),
         dtype=dtype if dtype in DTYPE_BYTES else "float32",
         window=_positive(config, "sliding_window") if window else None,
-        window_layers=_listed_window_layers(config, layers),
+        sliding=_listed_window_layers(config, layers),
     )
 
 
 def _llama(config: Config, shape: ModelShape) -> ModelShape:
     attention, feed = bool(config.get("attention_bias")), bool(config.get("mlp_bias"))
     return dataclasses.replace(
-        shape, qkv_bias=attention, output_bias=attention, feed_bias=feed, window=None, window_layers=0
+        shape, qkv_bias=attention, output_bias=attention, feed_bias=feed, window=None, sliding=()
     )
 
 
@@ -107,19 +140,16 @@ def _qwen2(config: Config, shape: ModelShape) -> ModelShape:
 def _qwen3(config: Config, shape: ModelShape) -> ModelShape:
     """No biases by default; queries and keys are normed."""
     bias = bool(config.get("attention_bias"))
+    head_dim = _positive(config, "head_dim", 128)
     shape = dataclasses.replace(
-        shape,
-        head_dim=_positive(config, "head_dim", 128),
-        qkv_bias=bias,
-        output_bias=bias,
-        qk_norms=True,
+        shape, head_dim=head_dim, qkv_bias=bias, output_bias=bias, qk_norms=2 * head_dim
     )
     return _qwen_window(config, shape)
 
 
 def _qwen_window(config: Config, shape: ModelShape) -> ModelShape:
     if not config.get("use_sliding_window"):
-        return dataclasses.replace(shape, window=None, window_layers=0)
+        return dataclasses.replace(shape, window=None, sliding=())
     first = _count(config, "max_window_layers", 28)
     return _sliding(config, shape, lambda number: number >= first)
 
@@ -131,7 +161,9 @@ def _qwen2_moe(config: Config, shape: ModelShape) -> ModelShape:
 
 
 def _qwen3_moe(config: Config, shape: ModelShape) -> ModelShape:
-    return dataclasses.replace(_qwen3(config, shape), experts=_qwen_experts(config, shape))
+    """Where a window is switched on, every layer slides: transformers passes ``max_window_layers`` over here."""
+    qwen3 = _qwen3({**config, "max_window_layers": 0}, shape)
+    return dataclasses.replace(qwen3, experts=_qwen_experts(config, shape))
 
 
 def _qwen_experts(config: Config, shape: ModelShape) -> Experts:
@@ -149,9 +181,12 @@ def _qwen_experts(config: Config, shape: ModelShape) -> Experts:
 
 def _gemma(config: Config, shape: ModelShape) -> ModelShape:
     """Embeddings are tied unless the file says otherwise; heads are 256 wide. The first Gemma never slides."""
+    bias = bool(config.get("attention_bias"))
     return dataclasses.replace(
         shape,
         head_dim=_positive(config, "head_dim", 256),
+        qkv_bias=bias,
+        output_bias=bias,
         tied_embeddings=bool(config.get("tie_word_embeddings", True)),
     )
 
@@ -165,7 +200,10 @@ def _gemma2(config: Config, shape: ModelShape) -> ModelShape:
 def _gemma3(config: Config, shape: ModelShape) -> ModelShape:
     """As Gemma 2 with normed queries and keys; of six layers five slide."""
     every = _positive(config, "sliding_window_pattern", 6)
-    gemma = dataclasses.replace(_gemma(config, shape), norms=4, qk_norms=True, window=shape.window or 4096)
+    gemma = _gemma(config, shape)
+    gemma = dataclasses.replace(
+        gemma, norms=4, qk_norms=2 * gemma.head_dim, rotations=2, window=shape.window or 4096
+    )
     return _sliding(config, gemma, lambda number: (number + 1) % every != 0)
 
 
@@ -183,6 +221,41 @@ def _siglip(config: Config, hidden: int) -> int:
     layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 2 * 2 * width
     patches = 3 * patch * patch * width + width + (image // patch) ** 2 * width
     return _positive(eye, "num_hidden_layers") * layer + patches + 2 * width + width * hidden + width
+
+
+def _olmo2(config: Config, shape: ModelShape) -> ModelShape:
+    """Queries and keys are normed over all heads together."""
+    bias = bool(config.get("attention_bias"))
+    width = (shape.heads + shape.kv_heads) * shape.head_dim
+    return dataclasses.replace(
+        shape, qkv_bias=bias, output_bias=bias, qk_norms=width, window=None, sliding=()
+    )
+
+
+def _smollm3(config: Config, shape: ModelShape) -> ModelShape:
+    """Embeddings are tied unless the file says otherwise; what slides, if anything, are the layers without rotation."""
+    tied = bool(config.get("tie_word_embeddings", True))
+    smollm = dataclasses.replace(_llama(config, shape), tied_embeddings=tied)
+    if not config.get("use_sliding_window"):
+        return smollm
+    unrotated = unrotated_layers(config, shape.layers)
+    slid = dataclasses.replace(smollm, window=shape.window, sliding=shape.sliding)
+    return _sliding(config, slid, lambda number: number in unrotated)
+
+
+def unrotated_layers(config: Config, layers: int) -> frozenset[int]:
+    """SmolLM 3's layers that do not know positions: those that ``no_rope_layers`` marks with 0, else every fourth.
+
+    Raises:
+        ShapeError: ``no_rope_layers`` is too short, or no list.
+    """
+    marks = config.get("no_rope_layers")
+    if marks is None:
+        every = _positive(config, "no_rope_layer_interval", 4)
+        return frozenset(number for number in range(layers) if (number + 1) % every == 0)
+    if not isinstance(marks, list | tuple) or len(marks) < layers:
+        raise ShapeError(f"config.json: no_rope_layers must list num_hidden_layers ({layers}) marks")
+    return frozenset(number for number in range(layers) if not marks[number])
 
 
 def _gpt_oss(config: Config, shape: ModelShape) -> ModelShape:
@@ -209,7 +282,7 @@ def _deepseek(config: Config, shape: ModelShape) -> ModelShape:
     return dataclasses.replace(
         shape,
         window=None,
-        window_layers=0,
+        sliding=(),
         head_dim=_positive(config, "qk_nope_head_dim") + _positive(config, "qk_rope_head_dim"),
         qkv_bias=bias,
         output_bias=bias,
@@ -244,6 +317,9 @@ _READERS: Mapping[str, Callable[[Config, ModelShape], ModelShape]] = {
     "Gemma3ForCausalLM": _gemma3,
     "Gemma3ForConditionalGeneration": _gemma3_with_eye,
     "Phi3ForCausalLM": _mistral,
+    "Olmo2ForCausalLM": _olmo2,
+    "GraniteForCausalLM": _llama,
+    "SmolLM3ForCausalLM": _smollm3,
     "GptOssForCausalLM": _gpt_oss,
     "DeepseekV2ForCausalLM": _deepseek,
     "DeepseekV3ForCausalLM": _deepseek,
@@ -260,20 +336,41 @@ _DEFAULTS: Mapping[str, Config] = {
 }
 
 
+def _context(config: Config, architecture: str) -> int:
+    """Tokens that the model's positions reach.
+
+    Some scalings reach beyond ``max_position_embeddings``, which is then the original training's; others have it
+    there already. Where one object a kind of layer says how positions are scaled, the latter holds.
+    """
+    limit = _positive(config, "max_position_embeddings")
+    scaling = config.get("rope_parameters") or config.get("rope_scaling")
+    if not isinstance(scaling, Mapping) or architecture in _SCALED_LIMIT:
+        return limit
+    factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings", limit)
+    kind = scaling.get("rope_type") or scaling.get("type")
+    if kind not in ("linear", "dynamic", "yarn") or not _is_scale(factor) or not _is_scale(original):
+        return limit
+    return max(limit, int(min(factor * original, _MOST_CONTEXT)))
+
+
+def _is_scale(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MOST_CONTEXT
+
+
 def _sliding(config: Config, shape: ModelShape, slides: Callable[[int], bool]) -> ModelShape:
     """With the layers that slide: those that ``layer_types`` lists, else those that the family's rule names."""
     if shape.window is None:
-        return dataclasses.replace(shape, window_layers=0)
+        return dataclasses.replace(shape, sliding=())
     if config.get("layer_types"):
         return shape
-    return dataclasses.replace(shape, window_layers=sum(slides(number) for number in range(shape.layers)))
+    return dataclasses.replace(shape, sliding=tuple(filter(slides, range(shape.layers))))
 
 
-def _listed_window_layers(config: Config, layers: int) -> int:
+def _listed_window_layers(config: Config, layers: int) -> tuple[int, ...]:
     kinds = config.get("layer_types") or ()
     if not isinstance(kinds, list | tuple) or len(kinds) not in (0, layers):
         raise ShapeError(f"config.json: layer_types must list num_hidden_layers ({layers}) kinds")
-    return sum(kind == "sliding_attention" for kind in kinds)
+    return tuple(number for number, kind in enumerate(kinds) if kind == "sliding_attention")
 
 
 def _count(config: Config, field: str, default: int = 0) -> int:

@@ -112,6 +112,7 @@ def test_an_architecture_that_cannot_be_sized_is_unknown_by_name() -> None:
 JUNK = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 3), st.just(2**70), st.floats(), st.text(max_size=3),
     st.just([]), st.just(["x", 3]), st.just({}), st.just({"quant_method": 3}),
+    st.fixed_dictionaries({"type": st.sampled_from(["yarn", 3]), "factor": st.sampled_from([4, "x", 1e308, -1])}),
     st.fixed_dictionaries({
         "quant_method": st.sampled_from(["fp8", "awq", "gptq", "bitsandbytes", "compressed-tensors", "mxfp4"]),
         "bits": st.sampled_from([4, "4", None]),
@@ -124,8 +125,18 @@ JUNK = st.one_of(
 FIELDS = sorted({field for config in known.MODELS.values() for field in config} | {
     "text_config", "quantization_config", "layer_types", "mlp_only_layers", "use_sliding_window", "num_experts",
     "max_window_layers", "decoder_sparse_step", "moe_layer_freq", "shared_expert_intermediate_size", "dtype",
-    "sliding_window_pattern",
+    "sliding_window_pattern", "rope_scaling", "rope_parameters", "no_rope_layers", "no_rope_layer_interval",
 })  # fmt: skip
+
+
+def test_an_override_of_the_models_own_limit_is_judged_like_the_engine_does() -> None:
+    device = Device(2**40, 0, "cpu")
+    asked = EngineSettings(model="m", max_model_len=16_384)
+    refused = fit.judge(known.MODELS["SmolLM2-135M"], asked, device)
+    assert refused.verdict == "DoesNotFit"
+    assert """--hf-overrides '{"max_position_embeddings": 16384}'""" in refused.message
+    insisted = asked.model_copy(update={"hf_overrides": {"max_position_embeddings": 16_384}})
+    assert fit.judge(known.MODELS["SmolLM2-135M"], insisted, device).verdict == "Fits"
 
 
 @given(

@@ -166,7 +166,7 @@ def test_a_split_that_does_not_divide_is_refused_with_the_figures(
     assert said in str(caught.value)
 
 
-def test_the_cache_of_a_sliding_layer_ends_with_its_window() -> None:
+def test_the_cache_of_a_sliding_layer_ends_with_its_window_in_an_engine_that_frees_the_rest() -> None:
     """gpt-oss-20b: 12 layers keep all, 12 keep 127 + 2048 tokens, in blocks of 16 and one more."""
     made = make("gpt-oss-20b", available_bytes=2**40, max_num_seqs=1)
     token = 2 * 8 * 64 * 2  # bytes in one layer
@@ -177,6 +177,11 @@ def test_the_cache_of_a_sliding_layer_ends_with_its_window() -> None:
 def test_a_window_longer_than_the_sequence_bounds_nothing() -> None:
     made = make("gemma-2-9b", available_bytes=2**40, max_num_seqs=1, max_model_len=4096)
     assert made.kv_bytes == 4096 * 42 * 2 * 8 * 256 * 2
+
+
+def test_in_the_bundled_engine_a_sliding_layer_keeps_as_much_as_any_other() -> None:
+    made = make("gemma-2-9b", available_bytes=2**40, max_num_seqs=1)
+    assert made.kv_bytes == 8192 * 42 * 2 * 8 * 256 * 2
 
 
 def test_a_cache_in_fp8_holds_twice_the_tokens() -> None:

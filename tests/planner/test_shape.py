@@ -30,7 +30,11 @@ PUBLISHED = {
     "gemma-2-27b": 27_227_128_320,
     "gemma-3-12b": 12_187_325_040,  # its eye included
     "Phi-3.5-mini": 3_821_079_552,
+    "Phi-4-mini": 3_836_021_760,
     "phi-4": 14_659_507_200,
+    "OLMo-2-7B": 7_298_617_344,
+    "granite-3.3-8b": 8_170_864_640,
+    "SmolLM3-3B": 3_075_098_624,
     "gpt-oss-20b": 20_914_757_184,
     "gpt-oss-120b": 116_829_156_672,
     "DeepSeek-V3": 671_026_419_200,  # without the layer that predicts two tokens at once
@@ -97,6 +101,58 @@ def test_qwens_window_counts_only_where_it_is_switched_on() -> None:
     assert of("Qwen2.5-7B", **asked, use_sliding_window=True).window_layers == 8
 
 
+def test_a_qwen3_with_experts_slides_in_every_layer_where_its_window_is_switched_on() -> None:
+    """As in transformers, which passes ``max_window_layers`` over for this family."""
+    asked = {"sliding_window": 4096, "max_window_layers": 20, "use_sliding_window": True}
+    assert of("Qwen3-30B-A3B", **asked).window_layers == 48
+
+
+def test_smollm3s_layers_without_rotation_are_every_fourth_or_those_that_are_marked() -> None:
+    assert shape.unrotated_layers({}, 9) == {3, 7}
+    assert shape.unrotated_layers({"no_rope_layers": [1, 0, 1, 0]}, 3) == {1}
+    with pytest.raises(shape.ShapeError, match="no_rope_layers must list num_hidden_layers"):
+        shape.unrotated_layers({"no_rope_layers": [1]}, 3)
+
+
+YARN = {"factor": 4.0, "original_max_position_embeddings": 32_768}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "context"),
+    [
+        # As the makers of Qwen tell people to switch it on, in the older spelling and in the newer one.
+        ("Qwen2.5-7B", {"rope_scaling": {"type": "yarn", **YARN}}, 131_072),
+        ("Qwen3-8B", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, **YARN}}, 131_072),
+        ("SmolLM2-135M", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, 16_384),
+        ("SmolLM2-135M", {"rope_scaling": {"type": "linear", "factor": 2.5}}, 20_480),
+        # These have the scaled length in max_position_embeddings.
+        ("Llama-3.1-8B", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131_072),
+        ("Phi-3.5-mini", {"rope_scaling": {"type": "longrope", "factor": 32.0}}, 131_072),
+        ("gemma-3-12b", {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}, 131_072),
+        (
+            "DeepSeek-V3",
+            {
+                "rope_scaling": {
+                    "type": "yarn",
+                    **YARN,
+                    "factor": 40,
+                    "original_max_position_embeddings": 4096,
+                }
+            },
+            163_840,
+        ),
+        # What makes no sense changes nothing.
+        ("SmolLM2-135M", {"rope_scaling": {"type": "yarn", "factor": float("inf")}}, 8192),
+        ("SmolLM2-135M", {"rope_scaling": {"type": "yarn", "factor": "4"}}, 8192),
+        ("SmolLM2-135M", {"rope_scaling": "yarn"}, 8192),
+    ],
+)
+def test_the_longest_length_follows_from_how_positions_are_scaled(
+    name: str, changes: dict[str, Any], context: int
+) -> None:
+    assert of(name, **changes).context == context
+
+
 def test_an_untied_head_is_a_second_matrix_of_the_vocabulary() -> None:
     tied, untied = of("SmolLM2-135M"), of("SmolLM2-135M", tie_word_embeddings=False)
     assert untied.parameters() - tied.parameters() == 49_152 * 576
@@ -115,6 +171,15 @@ def test_a_nested_text_config_is_the_decoders() -> None:
     assert shape.from_config(nested).parameters() == 11_766_034_176  # the text model on its own
     eye = known.MODELS["gemma-3-12b"]["vision_config"]
     assert shape.from_config({**nested, "vision_config": eye}).parameters() == PUBLISHED["gemma-3-12b"]
+
+
+def test_overrides_reach_a_nested_text_config_or_replace_it() -> None:
+    nested = {"vocab_size": 5, "text_config": {"vocab_size": 7, "hidden_size": 8}}
+    told = shape.text_fields(shape.overridden(nested, {"vocab_size": 9}))
+    assert (told["vocab_size"], told["hidden_size"]) == (9, 8)
+    other = {"text_config": {"vocab_size": 3}}
+    assert shape.overridden(nested, other) == {"vocab_size": 5, **other}
+    assert shape.overridden({"vocab_size": 5}, {"vocab_size": 9}) == {"vocab_size": 9}
 
 
 def test_what_gemma3s_published_file_leaves_out_is_known() -> None:

@@ -99,6 +99,13 @@ class _Server:
     async def _start(self) -> EngineLoop:
         begun = time.monotonic()
         engine, loop, codec = await _in_thread(self._make)
+        if codec.vocabulary > engine.info.vocabulary:
+            log.warning(
+                "the tokenizer knows %d ids, the model %d: a prompt with one beyond is refused; "
+                "check that tokenizer.json belongs to these weights",
+                codec.vocabulary,
+                engine.info.vocabulary,
+            )
         defaults = codec.sampling_defaults
         log.info(
             "text end_ids=%s chat_template=%s default temperature=%s top_p=%s top_k=%s",

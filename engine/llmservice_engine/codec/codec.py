@@ -42,6 +42,10 @@ class Codec:
         return self._tokenizer.end_ids
 
     @property
+    def vocabulary(self) -> int:
+        return self._tokenizer.size
+
+    @property
     def has_chat_template(self) -> bool:
         return self._template is not None
 

@@ -36,6 +36,10 @@ class Tokenizer:
         ends = frozenset(folder.end_ids()) | (frozenset() if own_end is None else {own_end})
         return cls(backend, special, ends)
 
+    @property
+    def size(self) -> int:
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
     def encode(self, text: str, *, add_special_tokens: bool) -> tuple[int, ...]:
         """With ``add_special_tokens`` what the model expects around raw text (often one BOS) is added."""
         return tuple(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)

@@ -56,7 +56,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     begun = time.monotonic()
     folder = Path(settings.model)
     progress("configuration")
-    config = model_folder.read_config(folder)
+    config = model_shape.overridden(model_folder.read_config(folder), settings.hf_overrides)
     shape = _shape(config)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and "OMP_NUM_THREADS" not in os.environ:  # else the user has decided
@@ -75,7 +75,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
             dtype=DTYPES[dtype],
             device=device,
         )
-    runner = ModelRunner(model, choose(cache, heads=shape.heads), device)
+    runner = ModelRunner(model, choose(cache, heads=shape.heads, layers=model.attention), device)
     progress("warming up")
     runner.warm_up(min(plan.block_size, plan.max_model_len, settings.max_num_batched_tokens))
     return Loaded(
@@ -110,7 +110,8 @@ def _shape(config: Mapping[str, Any]) -> ModelShape:
             hint="use a model of a served architecture",
         )
     try:
-        return model_shape.from_config(config)
+        # No part beside the decoder is loaded.
+        return dataclasses.replace(model_shape.from_config(config), other_parameters=0)
     except model_shape.ShapeError as error:
         raise UnsupportedArchitecture(str(error), hint="use a model of a served architecture") from None
 

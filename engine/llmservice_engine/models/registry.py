@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from llmservice_planner.shape import ModelShape
+from llmservice_planner.shape import ModelShape, text_fields
 from torch import Tensor
 
-from llmservice_engine.models.llama import Llama
-from llmservice_engine.ops.attention.interface import StepAttention
+from llmservice_engine.core.errors import UnsupportedArchitecture
+from llmservice_engine.models import (
+    gemma2,
+    gemma3,
+    granite,
+    llama,
+    mistral,
+    mixtral,
+    olmo2,
+    phi3,
+    qwen2,
+    qwen3,
+    qwen3_moe,
+    smollm3,
+)
+from llmservice_engine.models.decoder import Transformer
+from llmservice_engine.models.layers.linear import DenseMaker, Maker
+from llmservice_engine.models.layers.traits import Traits
+from llmservice_engine.ops.attention.interface import LayerAttention, StepAttention
 
 
 class Decoder(Protocol):
     """A model between token ids and logits."""
+
+    @property
+    def attention(self) -> Sequence[LayerAttention]:
+        """What each layer asks of the attention operation, in order."""
+        ...
 
     def targets(self) -> Mapping[str, Tensor]:
         """Where each tensor of a checkpoint goes, by its name there; parts of merged tensors are views."""
@@ -37,8 +59,20 @@ class Decoder(Protocol):
         ...
 
 
-DECODERS: Mapping[str, Callable[[ModelShape, Mapping[str, Any], torch.dtype, str], Decoder]] = {
-    "LlamaForCausalLM": Llama,
+DECODERS: Mapping[str, Callable[[ModelShape, Mapping[str, Any]], Traits]] = {
+    "LlamaForCausalLM": llama.traits,
+    "MistralForCausalLM": mistral.traits,
+    "MixtralForCausalLM": mixtral.traits,
+    "Qwen2ForCausalLM": qwen2.traits,
+    "Qwen3ForCausalLM": qwen3.traits,
+    "Qwen3MoeForCausalLM": qwen3_moe.traits,
+    "Gemma2ForCausalLM": gemma2.traits,
+    "Gemma3ForCausalLM": gemma3.traits,
+    "Gemma3ForConditionalGeneration": gemma3.beside_an_eye,
+    "Phi3ForCausalLM": phi3.traits,
+    "Olmo2ForCausalLM": olmo2.traits,
+    "GraniteForCausalLM": granite.traits,
+    "SmolLM3ForCausalLM": smollm3.traits,
 }
 
 
@@ -48,4 +82,15 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
     Raises:
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
-    return DECODERS[shape.architecture](shape, config, dtype, device)
+    traits = DECODERS[shape.architecture](shape, text_fields(config))
+    return Transformer(shape, traits, _maker(config, dtype, device))
+
+
+def _maker(config: Mapping[str, Any], dtype: torch.dtype, device: str) -> Maker:
+    """Who makes the products: this is where a kind of quantisation is added."""
+    if config.get("quantization_config"):
+        method = config["quantization_config"].get("quant_method", "unknown")
+        raise UnsupportedArchitecture(
+            f"quantization {method!r} is not served", hint="use a checkpoint in bfloat16, float16 or float32"
+        )
+    return DenseMaker(dtype, device)

@@ -6,13 +6,23 @@ import pytest
 import torch
 from llmservice_engine.core.step import Chunk
 from llmservice_engine.ops.attention.choose import choose
-from llmservice_engine.ops.attention.interface import KVCache, allocate
+from llmservice_engine.ops.attention.interface import KVCache, LayerAttention, allocate
 from llmservice_engine.ops.attention.reference import ReferenceAttention
 
 BLOCKS = 64
 SIZE = 8
 DIM = 16
 
+# A layer each: plain, with a scale of its own, windows within a block, of one block and across several, soft caps.
+LAYERS = (
+    LayerAttention(DIM**-0.5),
+    LayerAttention(0.3),
+    LayerAttention(0.25, window=1),
+    LayerAttention(0.25, window=SIZE),
+    LayerAttention(0.25, window=2 * SIZE + 3),
+    LayerAttention(0.5, soft_cap=1.5),
+    LayerAttention(0.5, window=13, soft_cap=1.5),
+)
 # Chunks as (start, tokens), those of one token first and shortest first.
 STEPS = {
     "one sequence decodes": [(20, 1)],
@@ -29,7 +39,13 @@ STEPS = {
 
 def make_cache(kv_heads: int, dtype: torch.dtype) -> KVCache:
     return allocate(
-        layers=2, blocks=BLOCKS, kv_heads=kv_heads, block_size=SIZE, head_dim=DIM, dtype=dtype, device="cpu"
+        layers=len(LAYERS),
+        blocks=BLOCKS,
+        kv_heads=kv_heads,
+        block_size=SIZE,
+        head_dim=DIM,
+        dtype=dtype,
+        device="cpu",
     )
 
 
@@ -59,10 +75,10 @@ def test_attention_equals_the_reference(
         other.copy_(plain.normal_())
     tokens = sum(count for _, count in step)
     steps = [
-        ReferenceAttention(caches[0], heads=heads).prepare(chunks),
-        choose(caches[1], heads=heads).prepare(chunks),
+        ReferenceAttention(caches[0], heads=heads, layers=LAYERS).prepare(chunks),
+        choose(caches[1], heads=heads, layers=LAYERS).prepare(chunks),
     ]
-    for layer in range(2):
+    for layer in range(len(LAYERS)):
         inputs = [torch.randn(tokens, n, DIM).to(dtype) for n in (heads, kv_heads, kv_heads)]
         wanted, got = (attend(layer, *inputs) for attend in steps)
         assert got.shape == (tokens, heads * DIM)
@@ -74,7 +90,7 @@ def test_what_the_last_owner_left_in_a_block_does_not_matter() -> None:
     cache = make_cache(2, torch.float32)
     for tensor in cache.keys + cache.values:
         tensor.fill_(float("nan"))
-    attention = choose(cache, heads=4)
+    attention = choose(cache, heads=4, layers=LAYERS)
     tables = {"a": (3, 9, 4), "b": (5, 2, 7)}
     for begin, end in ((0, 5), (5, 6), (6, 16), (16, 17), (17, 18)):
         chunks = [
@@ -82,7 +98,7 @@ def test_what_the_last_owner_left_in_a_block_does_not_matter() -> None:
             for name, table in tables.items()
         ]
         tokens = 2 * (end - begin)
-        out = attention.prepare(chunks)(
-            0, torch.randn(tokens, 4, DIM), torch.randn(tokens, 2, DIM), torch.randn(tokens, 2, DIM)
-        )
-        assert out.isfinite().all()
+        attend = attention.prepare(chunks)
+        for layer in range(len(LAYERS)):
+            inputs = [torch.randn(tokens, heads, DIM) for heads in (4, 2, 2)]
+            assert attend(layer, *inputs).isfinite().all()

@@ -47,11 +47,24 @@ def allocate(
     return KVCache(tensors(), tensors())
 
 
+@dataclass(frozen=True, slots=True)
+class LayerAttention:
+    """What one layer asks of its attention."""
+
+    scale: float  # of the products of queries and keys
+    window: int | None = None  # newest tokens that a token sees, itself among them; None: all of them
+    soft_cap: float | None = (
+        None  # scaled products pass through ``soft_cap * tanh(x / soft_cap)``; None: they do not
+    )
+
+
 class StepAttention(Protocol):
     """Attention of one step's tokens; called once a layer, in order."""
 
     def __call__(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Write ``keys`` and ``values`` to the cache, then let each token attend to its sequence up to itself.
+
+        Scale, window and soft cap are those of ``layer``.
 
         queries: [tokens, heads, head_dim]; keys, values: [tokens, kv_heads, head_dim]; tokens in the order of the
         chunks that the step was prepared with. Returns [tokens, heads * head_dim].
@@ -60,7 +73,7 @@ class StepAttention(Protocol):
 
 
 class Attention(Protocol):
-    """An implementation, bound to a cache."""
+    """An implementation, bound to a cache and to each layer's :class:`LayerAttention`."""
 
     def prepare(self, chunks: Sequence[Chunk]) -> StepAttention:
         """Everything about a step that is the same in all layers.
