@@ -39,6 +39,7 @@ class Engine:
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
         )
+        self.max_logprobs = settings.max_logprobs
         self._seeds = itertools.count(settings.seed << 32)  # for requests that bring none
         self._failures = 0
 

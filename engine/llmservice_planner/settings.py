@@ -153,6 +153,12 @@ class EngineSettings(BaseModel):
         "restart.",
     )
     seed: int = Field(default=0, ge=0, description="Seed for requests that bring none.")
+    max_logprobs: int = Field(
+        default=20,
+        ge=0,
+        le=1000,
+        description="Most likeliest tokens that logprobs, top_logprobs and prompt_logprobs may ask for at each token.",
+    )
     drain_timeout: float = Field(
         default=120.0, ge=0, description="Seconds that running requests may take to finish after SIGTERM."
     )
