@@ -26,7 +26,7 @@ def rotate(heads: Tensor, rotations: Tensor) -> Tensor:
     cosines, sines = rotations.unsqueeze(2).unbind(1)
     rotary_dim = rotations.shape[-1]
     if rotary_dim < heads.shape[-1]:
-        turned, rest = torch.split(heads, (rotary_dim, heads.shape[-1] - rotary_dim), -1)
+        turned, rest = heads[..., :rotary_dim], heads[..., rotary_dim:]
         return torch.cat((_rotate(turned, cosines, sines), rest), -1)
     return _rotate(heads, cosines, sines)
 
