@@ -18,6 +18,8 @@ log = logging.getLogger("llmservice.api")
 _COMMON: Mapping[str, tuple[object, ...]] = {
     "length_penalty": (1,),
     "use_beam_search": (False,),
+    "logits_processors": ([],),
+    "thinking_token_budget": (),
     "allowed_token_ids": (),
     "spaces_between_special_tokens": (True, False),
     "return_token_ids": (False,),

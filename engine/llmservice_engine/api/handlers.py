@@ -74,12 +74,12 @@ def _read_completion(given: dict[str, Any]) -> CompletionRequest:
 
 def _admit_chat(typed: ChatRequest, codec: Codec, engine: Engine, settings: EngineSettings) -> Admission:
     admitted, reading = chat_admission.admit(typed, codec, engine, settings)
-    return admitted, Chunked(answers.Chat(reading), wants_usage=typed.wants_usage)
+    return admitted, Chunked(answers.Chat(reading), typed.stream_options)
 
 
 def _admit_completion(typed: CompletionRequest, codec: Codec, engine: Engine, _: EngineSettings) -> Admission:
     admitted = admission.completion(typed, codec, engine)
-    return admitted, Chunked(answers.Completion(typed.n or 1), wants_usage=typed.wants_usage)
+    return admitted, Chunked(answers.Completion(typed.n or 1), typed.stream_options)
 
 
 CHAT = Endpoint(ChatRequest.__struct_fields__, _read_chat, _admit_chat)
@@ -128,7 +128,7 @@ async def _answer(
     service.submit(job)
     try:
         if stream:
-            response, outcome = await _stream(request, job, reply.events(envelope))
+            response, outcome = await _stream(request, job, reply.events(envelope, job))
             return response
         texts = await _texts(job)
         outcome = "ok"
@@ -161,7 +161,7 @@ async def _stream(request: web.Request, job: Job, events: Events) -> tuple[web.S
             if found := begin + b"".join(map(events.of, pieces)):
                 await response.write(found)
             begin = b""
-        last = events.end(job)
+        last = events.end()
         outcome = "ok"
     except Problem as failure:
         last = events.failed(failure)

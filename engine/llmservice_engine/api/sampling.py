@@ -29,12 +29,12 @@ class Sampling(msgspec.Struct, kw_only=True):
     """Null equals absent for every field."""
 
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None  # 0: the likeliest token alone
     top_k: Annotated[int, Meta(ge=-1)] | None = None  # -1 and 0: the whole vocabulary
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     seed: Annotated[int, Meta(ge=-_SEEDS, le=_SEEDS - 1)] | None = None
-    stop_token_ids: list[TokenId] | None = None
-    ignore_eos: bool | None = None
+    stop_token_ids: list[TokenId] | None = None  # besides the model's own end tokens
+    ignore_eos: bool | None = None  # the model's own end tokens end nothing
     min_tokens: Annotated[int, Meta(ge=0)] | None = None
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
@@ -50,7 +50,8 @@ def params(
     """The request's word counts before the model's own defaults, those before the API's. Raises Problem."""
     defaults = codec.sampling_defaults
     top_k = _first(request.top_k, defaults.top_k, 0)
-    ends = codec.end_ids | info.eos_token_ids | frozenset(request.stop_token_ids or ())
+    ends = frozenset() if request.ignore_eos else codec.end_ids | info.eos_token_ids
+    ends |= frozenset(request.stop_token_ids or ())
     return SamplingParams(
         max_tokens=max_tokens,
         temperature=_first(request.temperature, defaults.temperature, 1.0),
@@ -59,7 +60,6 @@ def params(
         min_p=_first(request.min_p, defaults.min_p, 0.0),
         seed=None if request.seed is None else request.seed % _SEEDS,
         stop_token_ids=frozenset(token for token in ends if token < info.vocabulary),
-        ignore_eos=bool(request.ignore_eos),
         min_tokens=_min_tokens(request, max_tokens, constraint),
         presence_penalty=_first(request.presence_penalty, 0.0),
         frequency_penalty=_first(request.frequency_penalty, 0.0),

@@ -21,6 +21,9 @@ Count = Annotated[int, Meta(ge=1)]
 
 class StreamOptions(msgspec.Struct, kw_only=True):
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = (
+        None  # vLLM's: with include_usage, every chunk tells the usage so far
+    )
 
 
 class Generate(Structured, kw_only=True):  # a struct can have one base with fields
@@ -46,11 +49,6 @@ class Generate(Structured, kw_only=True):  # a struct can have one base with fie
         if "" in stops:
             raise bad_field("stop", "stop holds an empty string: every text would end at once")
         return stops
-
-    @property
-    def wants_usage(self) -> bool:
-        """The stream is to end with a chunk of usage."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
     def wanted_tokens(self) -> int | None:
         return self.max_tokens

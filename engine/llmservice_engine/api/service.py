@@ -188,7 +188,9 @@ class Service:
         before = choice.tokens
         piece = choice.take(delta)
         self.metrics.tokens(job, choice, choice.tokens - before, now)
-        if delta.finish_reason in (FinishReason.ERROR, FinishReason.ABORT):
+        if delta.finish_reason is FinishReason.REFUSED:
+            job.fail(problem.Problem(400, delta.error or "this request cannot be served"))
+        elif delta.finish_reason in (FinishReason.ERROR, FinishReason.ABORT):
             job.fail(problem.internal(delta.error or "the engine could not finish this request"))
         else:
             job.put(piece)
@@ -209,7 +211,7 @@ class Service:
     async def _warm_up(self, engine: Engine, codec: Codec) -> None:
         """The whole way once, before anyone waits for it; outside all request metrics."""
         token = min(codec.end_ids | engine.info.eos_token_ids, default=0)
-        params = SamplingParams(max_tokens=WARMUP_TOKENS, temperature=0, ignore_eos=True)
+        params = SamplingParams(max_tokens=WARMUP_TOKENS, temperature=0)
         choice = Choice(0, "warm-up", (token,) * 8, params, codec.text_stream())
         job = Job("warm-up", [choice], time.monotonic(), counted=False)
         self.submit(job)

@@ -8,6 +8,7 @@ from llmservice_engine.api import answers
 from llmservice_engine.api.answers import Envelope, Shape
 from llmservice_engine.api.job import Job, Piece
 from llmservice_engine.api.problem import Problem
+from llmservice_engine.api.schema import StreamOptions
 
 
 class Events(Protocol):
@@ -15,7 +16,7 @@ class Events(Protocol):
 
     def begin(self) -> bytes: ...
     def of(self, piece: Piece) -> bytes: ...
-    def end(self, job: Job) -> bytes: ...
+    def end(self) -> bytes: ...
     def failed(self, failure: Problem) -> bytes: ...
 
 
@@ -25,30 +26,30 @@ class Reply(Protocol):
     @property
     def id_prefix(self) -> str: ...
     def whole(self, envelope: Envelope, texts: list[str], job: Job) -> dict[str, Any]: ...
-    def events(self, envelope: Envelope) -> Events: ...
+    def events(self, envelope: Envelope, job: Job) -> Events: ...
 
 
 class Chunked:
     """A reply whose stream is chunks of its object: chats and raw completions."""
 
-    def __init__(self, shape: Shape, *, wants_usage: bool) -> None:
+    def __init__(self, shape: Shape, options: StreamOptions | None) -> None:
         self.id_prefix = shape.id_prefix
         self.whole = shape.whole
         self._shape = shape
-        self._wants_usage = wants_usage
+        self._options = options or StreamOptions()
 
-    def events(self, envelope: Envelope) -> Events:
-        return _Chunks(envelope, self._shape, wants_usage=self._wants_usage)
+    def events(self, envelope: Envelope, job: Job) -> Events:
+        return _Chunks(envelope, job, self._shape, self._options)
 
 
 class _Chunks:
     """Pieces as events, the role before each choice's first. A failure is the last event but ``[DONE]``."""
 
-    def __init__(self, envelope: Envelope, shape: Shape, *, wants_usage: bool) -> None:
+    def __init__(self, envelope: Envelope, job: Job, shape: Shape, options: StreamOptions) -> None:
         self._envelope = envelope
+        self._job = job
         self._shape = shape
-        self._wants_usage = wants_usage
-        self._extra: answers.Object = {"usage": None} if wants_usage else {}
+        self._options = options
         self._opened: set[int] = set()
 
     def begin(self) -> bytes:
@@ -60,11 +61,19 @@ class _Chunks:
             self._opened.add(piece.index)
             opening = self._shape.opening(self._envelope, piece.index)
             bodies = bodies if opening is None else [opening, *bodies]
-        return b"".join(answers.event(body | self._extra) for body in bodies)
+        usage = self._usage()
+        return b"".join(answers.event(body | usage) for body in bodies)
 
-    def end(self, job: Job) -> bytes:
-        usage = answers.event(self._shape.usage_chunk(self._envelope, job)) if self._wants_usage else b""
-        return usage + answers.DONE
+    def end(self) -> bytes:
+        if not self._options.include_usage:
+            return answers.DONE
+        return answers.event(self._shape.usage_chunk(self._envelope, self._job)) + answers.DONE
 
     def failed(self, failure: Problem) -> bytes:
         return answers.event(failure.body()) + answers.DONE
+
+    def _usage(self) -> answers.Object:
+        """Of every chunk but the last, which tells it all."""
+        if not self._options.include_usage:
+            return {}
+        return {"usage": answers.usage(self._job) if self._options.continuous_usage_stats else None}

@@ -11,6 +11,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     ABORT = "abort"
     ERROR = "error"
+    REFUSED = "refused"  # nothing could come of this request, whatever the engine does
 
 
 @dataclass(frozen=True, slots=True)

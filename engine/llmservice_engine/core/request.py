@@ -59,7 +59,7 @@ class Request:
             self.matcher.advance(token_id)
             if self.matcher.finished:
                 return FinishReason.STOP
-        if token_id in self.params.stop_token_ids and not self.params.ignore_eos:
+        if token_id in self.params.stop_token_ids:
             return FinishReason.STOP
         if self.output_tokens >= self.params.max_tokens:
             return FinishReason.LENGTH

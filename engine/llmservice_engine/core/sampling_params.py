@@ -21,7 +21,6 @@ class SamplingParams:
     min_p: float = 0.0  # tokens less likely than this share of the likeliest are not drawn
     seed: int | None = None  # None: drawn from the engine's own seed
     stop_token_ids: frozenset[int] = frozenset()  # end the text; their own text is not part of it
-    ignore_eos: bool = False  # stop_token_ids do not end the text
     min_tokens: int = 0  # output tokens before which no stop token is chosen
     presence_penalty: float = 0.0  # subtracted once from the logit of each token in the output
     frequency_penalty: float = 0.0  # subtracted as often as the token is in the output

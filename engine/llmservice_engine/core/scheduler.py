@@ -201,9 +201,10 @@ def _score(request: Request, start: int, end: int) -> Score | None:
 def _delta(request: Request, result: StepResult) -> TokenDelta | None:
     """What this step adds to the request, seen from outside; None where its prompt is not whole yet."""
     name = request.request_id
-    error = result.errors.get(name)
-    if error is not None:
-        return TokenDelta(name, (), FinishReason.ERROR, error)
+    failure = result.errors.get(name)
+    if failure is not None:
+        ended = FinishReason.REFUSED if failure.of_request else FinishReason.ERROR
+        return TokenDelta(name, (), ended, failure.reason)
     request.prompt_logprobs += result.prompt_logprobs.get(name, ())
     if request.params.max_tokens == 0 and not request.behind:
         told, vector = request.take_prompt_logprobs(), result.vectors.get(name, ())

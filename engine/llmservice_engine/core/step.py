@@ -68,11 +68,19 @@ class StepPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a sequence cannot go on."""
+
+    reason: str
+    of_request: bool = False  # what it asks for cannot be had; else it is the engine's or the model's fault
+
+
+@dataclass(frozen=True, slots=True)
 class StepResult:
     """What came of a step: for each sequence that sampled, a token or the reason why there is none."""
 
     tokens: Mapping[str, int]  # by request id, as all of these
-    errors: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, Failure] = field(default_factory=dict)
     logprobs: Mapping[str, TokenLogprobs] = field(default_factory=dict)  # of the tokens that are reported
     prompt_logprobs: Mapping[str, tuple[TokenLogprobs, ...]] = field(default_factory=dict)  # of each `Score`
     vectors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of each pooled chunk, length 1

@@ -11,7 +11,7 @@ import torch
 from llmservice_engine.core.errors import RequestError
 from llmservice_engine.core.outputs import TokenLogprobs
 from llmservice_engine.core.sampling_params import SamplingParams
-from llmservice_engine.core.step import Chunk, Draw, Score, StepPlan, StepResult
+from llmservice_engine.core.step import Chunk, Draw, Failure, Score, StepPlan, StepResult
 from llmservice_engine.models.registry import Decoder
 from llmservice_engine.ops.attention.interface import Attention
 from llmservice_engine.sampling.logprobs import ROWS, logprobs
@@ -61,7 +61,7 @@ class ModelRunner:
 
     def _sample(
         self, chunks: Sequence[Chunk], hidden: torch.Tensor, masks: Mapping[str, Future[bytes]]
-    ) -> tuple[dict[str, int], dict[str, TokenLogprobs], dict[str, str]]:
+    ) -> tuple[dict[str, int], dict[str, TokenLogprobs], dict[str, Failure]]:
         """Tokens, their logprobs and errors by request. Logits only for the last token of who samples."""
         rows, ids, draws = [], [], []
         row = -1
@@ -78,7 +78,7 @@ class ModelRunner:
         logits = self._model.logits(hidden)
         allowed, errors = _collect(ids, masks)
         sampled = dict(zip(ids, sample(logits, draws, allowed), strict=True))
-        errors = {key: token.value for key, token in sampled.items() if isinstance(token, NoToken)} | errors
+        errors = {key: token.failure for key, token in sampled.items() if isinstance(token, NoToken)} | errors
         tokens = {
             key: token
             for key, token in sampled.items()
@@ -88,17 +88,17 @@ class ModelRunner:
 
     def _score(
         self, chunks: Sequence[Chunk], hidden: torch.Tensor
-    ) -> tuple[dict[str, tuple[TokenLogprobs, ...]], dict[str, str]]:
+    ) -> tuple[dict[str, tuple[TokenLogprobs, ...]], dict[str, Failure]]:
         """Logprobs of prompt tokens and errors by request. A few rows at a time: never [tokens, vocabulary]."""
         found: dict[str, tuple[TokenLogprobs, ...]] = {}
-        errors: dict[str, str] = {}
+        errors: dict[str, Failure] = {}
         start = 0
         for chunk in chunks:
             if chunk.score is not None:
                 first = start + chunk.score.offset
                 own = self._scored(hidden[first : first + len(chunk.score.token_ids)], chunk.score)
                 if own is None:
-                    errors[chunk.request_id] = NoToken.NOT_FINITE.value
+                    errors[chunk.request_id] = NoToken.NOT_FINITE.failure
                 else:
                     found[chunk.request_id] = own
             start += len(chunk.token_ids)
@@ -118,7 +118,7 @@ class ModelRunner:
 
 def _pooled(
     chunks: Sequence[Chunk], hidden: torch.Tensor
-) -> tuple[dict[str, tuple[float, ...]], dict[str, str]]:
+) -> tuple[dict[str, tuple[float, ...]], dict[str, Failure]]:
     """Vectors of length 1 and errors by request: the state after the last token of who asks."""
     ends = accumulate(len(chunk.token_ids) for chunk in chunks)
     rows = {chunk.request_id: end - 1 for chunk, end in zip(chunks, ends, strict=True) if chunk.pooled}
@@ -129,22 +129,22 @@ def _pooled(
     named = list(zip(rows, vectors.tolist(), finite, strict=True))
     return (
         {key: tuple(vector) for key, vector, usable in named if usable},
-        {key: NoToken.NOT_FINITE.value for key, _, usable in named if not usable},
+        {key: NoToken.NOT_FINITE.failure for key, _, usable in named if not usable},
     )
 
 
 def _collect(
     ids: Sequence[str], masks: Mapping[str, Future[bytes]]
-) -> tuple[dict[int, bytes], dict[str, str]]:
+) -> tuple[dict[int, bytes], dict[str, Failure]]:
     """Masks by row, and by request why there is none."""
     allowed: dict[int, bytes] = {}
-    errors: dict[str, str] = {}
+    errors: dict[str, Failure] = {}
     for row, key in enumerate(ids):
         if key in masks:
             try:
                 allowed[row] = masks[key].result()
             except RequestError as error:
-                errors[key] = error.message
+                errors[key] = Failure(error.message, of_request=True)
     return allowed, errors
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from llmservice_engine.core.step import Draw
+from llmservice_engine.core.step import Draw, Failure
 from llmservice_engine.sampling.adjust import FORBIDDEN, adjust
 from llmservice_engine.sampling.noise import uniform
 
@@ -25,6 +25,10 @@ class NoToken(StrEnum):
 
     NOT_FINITE = "the model's output is not finite: no token can be chosen"
     ALL_FORBIDDEN = "no token may follow: bad_words or min_tokens forbid all that may come here"
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(self.value, of_request=self is NoToken.ALL_FORBIDDEN)
 
 
 Choose = Callable[[Tensor, Sequence[Draw]], Tensor]

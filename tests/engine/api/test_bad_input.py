@@ -97,7 +97,7 @@ def test_openai_s_client_raises_its_own_errors(sdk: openai.OpenAI) -> None:
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": -0.1}, "temperature"),
         ({"temperature": "hot"}, "temperature"),
-        ({"top_p": 0}, "top_p"),
+        ({"top_p": -0.1}, "top_p"),
         ({"top_p": 1.01}, "top_p"),
         ({"top_k": -2}, "top_k"),
         ({"seed": 2**64}, "seed"),

@@ -33,8 +33,8 @@ class Response:
         items.end(status(job))
         return self.object(envelope, status(job), items.output) | ended(job)
 
-    def events(self, envelope: Envelope) -> ResponseEvents:
-        return ResponseEvents(self, envelope)
+    def events(self, envelope: Envelope, job: Job) -> ResponseEvents:
+        return ResponseEvents(self, envelope, job)
 
     def object(self, envelope: Envelope, status: str, output: list[Object]) -> Object:
         """The response as it stands."""
@@ -72,9 +72,10 @@ class Response:
 class ResponseEvents:
     """The stream: created, in progress, items, and the end that the response came to."""
 
-    def __init__(self, reply: Response, envelope: Envelope) -> None:
+    def __init__(self, reply: Response, envelope: Envelope, job: Job) -> None:
         self._reply = reply
         self._envelope = envelope
+        self._job = job
         self._answer = Answer(reply.reading)
         self._items = Items(reply.reading.new_call_id)
         self._number = 0
@@ -88,7 +89,8 @@ class ResponseEvents:
         deltas = self._answer.read(piece.text, last=piece.finish_reason is not None)
         return b"".join(self._event(event) for delta in deltas for event in self._items.take(delta))
 
-    def end(self, job: Job) -> bytes:
+    def end(self) -> bytes:
+        job = self._job
         told = self._items.end(status(job))
         response = self._reply.object(self._envelope, status(job), self._items.output) | ended(job)
         last = {"type": f"response.{status(job)}", "response": response}
