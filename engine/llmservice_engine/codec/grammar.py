@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -76,14 +77,15 @@ class Grammars:
     def _compile(self, grammar: GrammarText) -> Constraint:
         """The first mask is computed too: it shows what is too complex, and warms what all sequences share."""
         try:
-            form = llguidance.grammar_from(grammar.kind, grammar.text)
+            form = _form(grammar)
         except (ValueError, RecursionError) as error:
             raise _refusal(grammar, str(error)) from None
         matcher = llguidance.LLMatcher(self._tokenizer, form, log_level=0, limits=_LIMITS)
-        if not matcher.is_error():
-            matcher.deep_copy().compute_bitmask()
-        if matcher.is_error():
-            raise _refusal(grammar, matcher.get_error())
+        first = matcher.deep_copy()
+        if not first.is_error():
+            first.compute_bitmask()
+        if first.is_error():
+            raise _refusal(grammar, first.get_error())
         return _Compiled(matcher)
 
 
@@ -106,7 +108,7 @@ class _Progress:
     def mask(self) -> bytes:
         bits = self._matcher.compute_bitmask()
         if self._matcher.is_error():
-            reason = self._matcher.get_error()[:_QUOTED]
+            reason = self._matcher.get_error().removesuffix("<non-verbose/>").strip()[:_QUOTED]
             raise RequestError(f"the structured output cannot go on, simplify its grammar: {reason}")
         return bits
 
@@ -121,8 +123,20 @@ class _Progress:
         return self._matcher.is_stopped() and not self._matcher.is_error()
 
 
+def _form(grammar: GrammarText) -> str:
+    """What llguidance reads. Raises ValueError where it is no grammar."""
+    if grammar.kind == "json_schema":
+        # `oneOf` as `anyOf`: what typed clients write for a union is told apart by a constant anyway.
+        return llguidance.LLMatcher.grammar_from_json_schema(grammar.text, defaults={"coerce_one_of": True})
+    if grammar.kind == "choice":
+        # One terminal, however many there are: rules of the grammar are limited to a few thousand.
+        choices = " | ".join(json.dumps(one) for one in json.loads(grammar.text))
+        return llguidance.LLMatcher.grammar_from_lark(f"start: CHOICE\nCHOICE: {choices}")
+    return llguidance.grammar_from(grammar.kind, grammar.text)
+
+
 def _refusal(grammar: GrammarText, reason: str) -> GrammarError:
-    told = " ".join(reason.split())[:_QUOTED]
+    told = " ".join(reason.removesuffix("<non-verbose/>").split())[:_QUOTED]
     return GrammarError(f"{grammar.param} cannot be served as a {grammar.kind}: {told}", param=grammar.param)
 
 
