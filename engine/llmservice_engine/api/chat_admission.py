@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from llmservice_planner.settings import EngineSettings
 
-from llmservice_engine.api import admission, conversation, structured, tool_use
+from llmservice_engine.api import admission, conversation, problem, structured, tool_use
 from llmservice_engine.api.admission import Admitted
 from llmservice_engine.api.chat_reading import Reading
 from llmservice_engine.api.schema import ChatRequest
@@ -24,6 +24,8 @@ def admit(
     several = request.parallel_tool_calls is not False
     use = tool_use.choose(request.tools, request.tool_choice, several=several, settings=settings)
     prompt = conversation.prompt(request, use, codec, settings)
+    if not prompt.ids:
+        raise problem.bad_field("messages", "the chat template makes an empty prompt of these messages")
     schema = use.schema()
     constraint = None if schema is None else structured.of_schema(schema, "tools", codec)
     admitted = admission.chat(request, prompt.ids, codec, engine, constraint)

@@ -16,12 +16,33 @@ from llmservice_engine.codec.template import RESERVED, PromptOptions
 if TYPE_CHECKING:
     from llmservice_engine.codec.codec import ChatPrompt, Codec
 
+_CONTENT: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+                "required": ["type", "text"],
+            },
+        },
+    ]
+}
 _MESSAGE: dict[str, Any] = {  # what codec.messages checks, and names more exactly than a schema could
     "minItems": 1,
     "items": {
         "type": "object",
-        "properties": {"role": {"enum": list(ROLES)}},
+        "properties": {
+            "role": {"enum": list(ROLES)},
+            "content": {"anyOf": [*_CONTENT["anyOf"], {"type": "null"}]},
+            "tool_calls": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "null"}]},
+        },
         "required": ["role"],
+        "anyOf": [
+            {"properties": {"role": {"const": "assistant"}}},
+            {"properties": {"content": _CONTENT}, "required": ["content"]},
+        ],
     },
 }
 

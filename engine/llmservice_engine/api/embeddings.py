@@ -7,7 +7,7 @@ import base64
 import sys
 import time
 import uuid
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from aiohttp import web
@@ -27,7 +27,7 @@ _UNSERVED = {
 
 class EmbeddingsRequest(msgspec.Struct, kw_only=True):
     model: str | None = None
-    input: str | list[Any] | None = None  # a text, token ids, or a list of either
+    input: schema.Prompts | None = None
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = None
     truncate_prompt_tokens: int | None = None

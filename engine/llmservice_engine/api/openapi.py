@@ -30,6 +30,8 @@ _ERRORS = {
     503: "Not now: loading, draining or failed",
 }
 _WITH_BODY = (400, 413, 500)
+# What a body under /v1 cannot do without. The types let these be null, to say in better words that they are missing.
+_REQUIRED = ("model", "messages", "prompt", "input")
 
 
 def answer(routes: Sequence[Route], settings: EngineSettings) -> web.Response:
@@ -45,6 +47,9 @@ def document(routes: tuple[Route, ...], served: tuple[str, ...]) -> Object:
     for schema in schemas.values():
         if "model" in schema.get("properties", {}) and "object" not in schema["properties"]:
             schema["properties"]["model"] = {"anyOf": [{"enum": list(served)}, {"type": "null"}]}
+    for route in routes:
+        if route.body is not None and route.path.startswith("/v1/"):
+            _require(schemas[route.body.__name__])
     paths: Object = {}
     for route in routes:
         path = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", route.path)
@@ -58,6 +63,15 @@ def document(routes: tuple[Route, ...], served: tuple[str, ...]) -> Object:
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _require(schema: Object) -> None:
+    names = [name for name in _REQUIRED if "anyOf" in schema["properties"].get(name, ())]
+    for name in names:
+        one = schema["properties"][name]
+        one.pop("default", None)
+        one["anyOf"] = [kind for kind in one["anyOf"] if kind != {"type": "null"}]
+    schema["required"] = [*schema.get("required", ()), *names]
 
 
 def _operation(route: Route, path: str) -> Object:
@@ -91,7 +105,7 @@ def _success(route: Route) -> Object:
     schema = {"type": "object"} if route.answer is None else _reference(route.answer)
     content: Object = {_JSON: {"schema": schema}}
     if route.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}  # OpenAPI 3.1 has no words for the events of a stream
     return {"description": "OK", "content": content}
 
 

@@ -19,6 +19,23 @@ MAX_CHOICES = 128
 Count = Annotated[int, Meta(ge=1)]
 
 
+_TOKENS: dict[str, Any] = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}
+_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+# A text, token ids, or a list of either: what admission checks, and names more exactly than a schema could.
+Prompts = (
+    Annotated[str, Meta(extra_json_schema={"minLength": 1})]
+    | Annotated[
+        list[Any],
+        Meta(
+            extra_json_schema={
+                "minItems": 1,
+                "anyOf": [{"items": one} for one in (_TOKENS["items"], _TEXT, _TOKENS)],
+            }
+        ),
+    ]
+)
+
+
 class StreamOptions(msgspec.Struct, kw_only=True):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = (
@@ -93,7 +110,7 @@ class ChatRequest(Generate, kw_only=True):
 
 
 class CompletionRequest(Generate, kw_only=True):
-    prompt: str | list[Any] | None = None  # a text, token ids, or a list of either
+    prompt: Prompts | None = None
     max_tokens: Annotated[int, Meta(ge=0)] | None = None  # 0: with echo, only the prompt is told about
     logprobs: Annotated[int, Meta(ge=0)] | None = None
     echo: bool | None = None

@@ -12,9 +12,10 @@ from typing import Any
 from llmservice_engine.codec import folder, messages, template
 from llmservice_engine.codec.detokenizer import PLAIN as PLAIN_TEXT
 from llmservice_engine.codec.detokenizer import TextRules, TextStream
-from llmservice_engine.codec.errors import NoChatTemplate, PromptError
+from llmservice_engine.codec.errors import NoChatTemplate, PromptError, TemplateRefused
 from llmservice_engine.codec.folder import SamplingDefaults
 from llmservice_engine.codec.grammar import Grammars
+from llmservice_engine.codec.messages import Message
 from llmservice_engine.codec.reasoning import think
 from llmservice_engine.codec.template import PLAIN, ChatTemplate, PromptOptions
 from llmservice_engine.codec.tokenizer import Tokenizer
@@ -111,7 +112,7 @@ class Codec:
                 "continue_final_message: the final message must be the assistant's, to be continued",
                 param="continue_final_message",
             )
-        text = self._template(options).render(known, options)
+        text = self._rendered(known, options)
         ids = self._encode(text, "messages", add_special_tokens=options.add_special_tokens)
         return ChatPrompt(ids, text)
 
@@ -176,6 +177,16 @@ class Codec:
         """Make ready what each token's bytes are read from. Not for the event loop."""
         with suppress(RequestError):
             _ = self._tokenizer.for_grammars
+
+    def _rendered(self, known: list[Message], options: PromptOptions) -> str:
+        template = self._template(options)
+        try:
+            return template.render(known, options)
+        except TemplateRefused:
+            repaired = messages.with_arguments_as_objects(known)
+            if repaired is None:
+                raise
+            return template.render(repaired, options)
 
     def _template(self, options: PromptOptions) -> ChatTemplate:
         if options.template is not None:

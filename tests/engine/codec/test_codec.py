@@ -224,3 +224,17 @@ def test_a_special_token_that_somebody_reads_leaves_its_text(odd_folder: MakeFol
         codec = Codec.load(model, formats=formats)
         stream = codec.text_stream()
         assert "".join(map(stream.push, codec.text_tokens("<|im_start|>x"))) + stream.finish() == text
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[1]", "3", "plain words"])
+def test_broken_arguments_do_not_end_a_conversation_whose_template_wants_objects(
+    odd_folder: MakeFolder, arguments: str
+) -> None:
+    """A5: the model wrote them itself."""
+    template = (
+        "{% for c in messages[0].tool_calls %}{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}"
+    )
+    codec = Codec.load(str(odd_folder()), template + "{% endfor %}{% endfor %}")
+    call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+    prompt = codec.chat_prompt([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert prompt.text == f"arguments={arguments}"

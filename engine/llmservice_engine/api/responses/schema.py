@@ -45,7 +45,9 @@ class ReasoningOptions(msgspec.Struct, kw_only=True):
 
 class ResponsesRequest(msgspec.Struct, kw_only=True):
     model: str | None = None
-    input: str | list[dict[str, Any]] | None = None  # a user's text, or items
+    input: str | Annotated[list[dict[str, Any]], Meta(extra_json_schema={"minItems": 1})] | None = (
+        None  # a user's text, or items
+    )
     instructions: str | None = None
     max_output_tokens: Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
