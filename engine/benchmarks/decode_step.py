@@ -26,7 +26,7 @@ def fill(engine: Engine, batch: int, steps: int) -> float:
     for number in range(batch):
         length = numbers.randint(64, 256)
         prompt = tuple(numbers.randrange(engine.info.vocabulary) for _ in range(length))
-        params = SamplingParams(max_tokens=steps + 64, temperature=0, ignore_eos=True)
+        params = SamplingParams(max_tokens=steps + 64, temperature=0)
         engine.add(NewRequest(f"{batch}-{number}", prompt, params))
         prompts += length
     begun = time.perf_counter()

@@ -16,7 +16,7 @@ from llmservice_engine.core.errors import RequestError, RequestTooLong
 from llmservice_engine.core.outputs import EngineInfo, EngineStats, FinishReason, TokenDelta
 from llmservice_engine.core.request import NewRequest
 from llmservice_engine.core.scheduler import Scheduler
-from llmservice_engine.core.step import StepPlan, StepResult
+from llmservice_engine.core.step import Failure, StepPlan, StepResult
 from llmservice_engine.device.load import load
 from llmservice_engine.device.model_runner import ModelRunner
 
@@ -39,6 +39,7 @@ class Engine:
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
         )
+        self.max_logprobs = settings.max_logprobs
         self._seeds = itertools.count(settings.seed << 32)  # for requests that bring none
         self._failures = 0
 
@@ -122,8 +123,8 @@ class Engine:
             if self._failures >= _FAILURES_IN_A_ROW:
                 raise
             log.exception("a step of %d sequences has failed", len(plan.chunks))
-            reason = f"the engine could not compute this request: {type(error).__name__}"
-            return StepResult({}, {chunk.request_id: reason for chunk in plan.chunks})
+            failure = Failure(f"the engine could not compute this request: {type(error).__name__}")
+            return StepResult({}, {chunk.request_id: failure for chunk in plan.chunks})
         self._failures = 0
         return result
 
@@ -153,7 +154,7 @@ class EngineLoop:
         self._thread.start()
 
     def submit(self, new: NewRequest) -> None:
-        """Queue a request; one that cannot be served is answered with an error delta."""
+        """Queue a request; one that cannot be served is answered with a delta that says so."""
         self._put(new)
 
     def abort(self, request_id: str) -> None:
@@ -204,7 +205,7 @@ class EngineLoop:
         try:
             self._engine.add(message)
         except RequestError as error:
-            return TokenDelta(message.request_id, (), FinishReason.ERROR, error.message)
+            return TokenDelta(message.request_id, (), FinishReason.REFUSED, error.message)
         return None
 
     def _say(self, deltas: list[TokenDelta]) -> None:

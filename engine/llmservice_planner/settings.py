@@ -11,7 +11,7 @@ import argparse
 import difflib
 import json
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -19,6 +19,8 @@ from pydantic.fields import FieldInfo
 Dtype = Literal["auto", "bfloat16", "float16", "float32"]
 LoadFormat = Literal["auto", "safetensors", "dummy"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+ToolCallParser = Literal["hermes", "llama3_json", "mistral", "pythonic"]
+ReasoningParser = Literal["deepseek_r1", "qwen3"]
 
 _DTYPE_ALIASES = {"half": "float16", "float": "float32"}  # vLLM's spellings
 
@@ -108,7 +110,55 @@ class EngineSettings(BaseModel):
         default=None,
         description="Jinja chat template, or the path of a file with one; default: the model's own.",
     )
+    trust_request_chat_template: bool = Field(
+        default=False,
+        description="Let a request bring its own chat template; the template is sandboxed, its loops are not bounded.",
+    )
+    enable_auto_tool_choice: bool = Field(
+        default=False,
+        description="Let the model decide whether it calls a tool (tool_choice auto); needs --tool-call-parser.",
+        json_schema_extra={"resource": True},
+    )
+    tool_call_parser: ToolCallParser | None = Field(
+        default=None,
+        description="How the model writes a tool call. hermes: Hermes and Qwen; llama3_json: Llama 3; mistral: "
+        "Mistral; pythonic: Llama 4 and others that write Python calls.",
+        json_schema_extra={"resource": True},
+    )
+    reasoning_parser: ReasoningParser | None = Field(
+        default=None,
+        description="How the model marks its reasoning, which then is reasoning_content instead of content. "
+        "deepseek_r1: it reasons first, always; qwen3: where the prompt or the model opens <think>.",
+        json_schema_extra={"resource": True},
+    )
+    generation_config: str = Field(
+        default="auto",
+        min_length=1,
+        description="Where sampling defaults come from. auto: generation_config.json of the model; vllm: nowhere, "
+        "the API's own count; else a folder with such a file.",
+    )
+    override_generation_config: dict[str, Any] = Field(
+        default={},
+        description='Sampling defaults that replace those, as JSON, such as {"temperature": 0.6}.',
+    )
+    api_key: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(),
+        repr=False,
+        description="Keys that clients may send as bearer token; may be repeated. Default: the variable VLLM_API_KEY; "
+        "without any, everybody is served. A command line is readable by others: prefer --api-key-file.",
+    )
+    api_key_file: str | None = Field(
+        default=None,
+        description="File with one such key a line; it is read again every few seconds, so keys rotate without a "
+        "restart.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed for requests that bring none.")
+    max_logprobs: int = Field(
+        default=20,
+        ge=0,
+        le=1000,
+        description="Most likeliest tokens that logprobs, top_logprobs and prompt_logprobs may ask for at each token.",
+    )
     drain_timeout: float = Field(
         default=120.0, ge=0, description="Seconds that running requests may take to finish after SIGTERM."
     )
@@ -124,7 +174,7 @@ class EngineSettings(BaseModel):
     def _vllm_spelling(cls, value: object) -> object:
         return _DTYPE_ALIASES.get(value, value) if isinstance(value, str) else value
 
-    @field_validator("hf_overrides", mode="before")
+    @field_validator("override_generation_config", "hf_overrides", mode="before")
     @classmethod
     def _json_object(cls, value: object) -> object:
         try:
@@ -142,6 +192,13 @@ def flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
+def words(field: str, value: object) -> list[str]:
+    """One setting as it stands on a command line: ``["--max-model-len", "4096"]``, ``["--no-enable-…"]``."""
+    if isinstance(value, bool):
+        return [flag(field) if value else flag(f"no_{field}")]
+    return [flag(field), str(value)]
+
+
 def resource_fields() -> dict[str, FieldInfo]:
     """Fields that ``spec.engine`` types by name; every other one goes through ``spec.engine.args``."""
     return {
@@ -155,11 +212,13 @@ def flag_given(argument: str) -> str | None:
     """The settings field that one argument names (``--port=9`` → ``port``), or None where it is a value."""
     if not argument.startswith("--"):
         return None
-    return argument[2:].split("=", 1)[0].replace("-", "_")
+    name = argument[2:].split("=", 1)[0].replace("-", "_")
+    positive = EngineSettings.model_fields.get(name.removeprefix("no_"))
+    return name.removeprefix("no_") if positive is not None and positive.annotation is bool else name
 
 
 def parse_args(arguments: Sequence[str]) -> EngineSettings:
-    """Read a command line. The last of a repeated flag counts.
+    """Read a command line. The last of a repeated flag counts; of --api-key all do.
 
     Raises:
         SettingsError: an unknown flag (the nearest one is named), or a value out of its range.
@@ -189,15 +248,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add every setting to ``parser``, MODEL as a positional too. Values stay text: pydantic judges them."""
     parser.add_argument("model_positional", nargs="?", metavar="MODEL", help="same as --model")
     for name, info in EngineSettings.model_fields.items():
-        several = get_origin(info.annotation) is tuple
-        parser.add_argument(
-            flag(name),
-            dest=name,
-            default=None,
-            nargs="+" if several else None,
-            metavar=_metavar(info),
-            help=f"{info.description} [default: {info.default}]".replace("%", "%%"),
-        )
+        about = f"{info.description} [default: {info.default}]".replace("%", "%%")
+        how: dict[str, Any] = {"metavar": _metavar(info)}
+        if info.annotation is bool:
+            how = {"action": argparse.BooleanOptionalAction}
+        elif get_origin(info.annotation) is tuple:
+            how |= {"nargs": "+", "action": "extend" if name == "api_key" else "store"}
+        parser.add_argument(flag(name), dest=name, default=None, help=about, **how)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -214,7 +271,7 @@ def _metavar(info: FieldInfo) -> str:
 
 def _unknown(argument: str) -> str:
     name = argument.split("=", 1)[0]
-    flags = [flag(field) for field in EngineSettings.model_fields]
+    flags = [flag(field) for field in EngineSettings.model_fields]  # never the value: it may be a secret
     nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.6)
     hint = (
         f"; did you mean {nearest[0]}?" if nearest else "; `llmservice-engine serve --help` lists the flags"
@@ -226,4 +283,7 @@ def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     field = str(problem["loc"][0]) if problem["loc"] else ""
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{flag(field)} {problem['input']!r}: {message}" if field else message
+    if not field:
+        return message
+    given = "" if field == "api_key" else f" {problem['input']!r}"
+    return f"{flag(field)}{given}: {message}"

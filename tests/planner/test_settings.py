@@ -71,3 +71,29 @@ def test_a_flags_field_is_found_however_it_is_spelt() -> None:
 def test_owned_and_typed_fields_exist() -> None:
     assert set(settings.EngineSettings.model_fields) >= settings.OPERATOR_OWNED
     assert settings.OPERATOR_OWNED.isdisjoint(settings.resource_fields())
+
+
+def test_a_switch_needs_no_value_and_can_be_turned_off() -> None:
+    flag = "--enable-auto-tool-choice"
+    assert settings.parse_args([flag, "m"]).enable_auto_tool_choice
+    assert not settings.parse_args(["m", flag, "--no-enable-auto-tool-choice"]).enable_auto_tool_choice
+    assert settings.words("enable_auto_tool_choice", True) == [flag]
+    assert settings.flag_given("--no-enable-auto-tool-choice") == "enable_auto_tool_choice"
+
+
+def test_all_api_keys_count_and_none_is_told() -> None:
+    read = settings.parse_args(["m", "--api-key", "secret-1", "--api-key", "secret-2"])
+    assert read.api_key == ("secret-1", "secret-2")
+    assert "secret" not in repr(read)
+    for arguments in (["m", "--api-key", ""], ["m", "--apikey=secret-1"]):
+        with pytest.raises(settings.SettingsError) as refusal:
+            settings.parse_args(arguments)
+        assert "secret" not in str(refusal.value)
+
+
+def test_overridden_sampling_defaults_are_a_json_object() -> None:
+    flag = "--override-generation-config"
+    assert settings.parse_args(["m", flag, '{"top_k": 5}']).override_generation_config == {"top_k": 5}
+    for text in ("{", "[1]"):
+        with pytest.raises(settings.SettingsError, match="override-generation-config"):
+            settings.parse_args(["m", flag, text])

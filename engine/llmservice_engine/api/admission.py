@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from llmservice_engine.api import problem
+from llmservice_engine.api import problem, sampling, structured
+from llmservice_engine.api.job import NOTHING, Choice, Echo, Report
 from llmservice_engine.api.schema import ChatRequest, CompletionRequest, Generate
 from llmservice_engine.codec.codec import Codec
+from llmservice_engine.codec.detokenizer import TextRules
 from llmservice_engine.codec.errors import PromptError
+from llmservice_engine.core.constraint import Constraint
 from llmservice_engine.core.errors import RequestTooLong
-from llmservice_engine.core.outputs import EngineInfo
 from llmservice_engine.core.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -20,59 +21,98 @@ if TYPE_CHECKING:
 
 COMPLETION_TOKENS = 16  # OpenAI's default for /v1/completions
 MAX_PROMPTS = 2048  # OpenAI's limit
+MAX_SEQUENCES = 2048  # of one request
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What the engine will be asked: one sequence a prompt."""
+    """What the engine will be asked: ``siblings`` sequences a prompt, one after the other."""
 
-    prompts: tuple[tuple[int, ...], ...]
+    prompts: tuple[tuple[int, ...], ...]  # one a sequence; siblings share it
     params: tuple[SamplingParams, ...]
-    stops: tuple[str, ...]
+    rules: TextRules
+    siblings: int = 1
+    priority: int = 0
+    report: Report = NOTHING
+    echoes: tuple[Echo | None, ...] = ()  # one a sequence
 
 
-def chat(request: ChatRequest, codec: Codec, engine: Engine) -> Admitted:
-    """Raises Problem."""
-    if request.messages is None:
-        raise problem.bad_field("messages", "messages is missing: give at least one message")
-    prompt = _tokens(partial(codec.chat_tokens, request.messages))
-    return _admit(request, (prompt,), None, codec, engine)
+def choices(answer_id: str, codec: Codec, admitted: Admitted) -> list[Choice]:
+    return [
+        Choice(
+            index,
+            f"{answer_id}-{index}",
+            prompt,
+            params,
+            codec.text_stream(admitted.rules, prompt),
+            sibling=index % admitted.siblings,
+            priority=admitted.priority,
+            report=admitted.report,
+            echo=echo,
+        )
+        for index, (prompt, params, echo) in enumerate(
+            zip(admitted.prompts, admitted.params, admitted.echoes, strict=True)
+        )
+    ]
+
+
+def chat(
+    request: ChatRequest,
+    prompt: tuple[int, ...],
+    codec: Codec,
+    engine: Engine,
+    constraint: Constraint | None = None,
+) -> Admitted:
+    """``constraint``: what the answer must match besides what the request's own fields say. Raises Problem."""
+    return _admit(request, (prompt,), codec, engine, constraint)
 
 
 def completion(request: CompletionRequest, codec: Codec, engine: Engine) -> Admitted:
     """Raises Problem."""
     if request.prompt is None:
         raise problem.bad_field("prompt", "prompt is missing: give a text or token ids")
-    prompts = tuple(
-        _tokens(partial(codec.text_tokens, prompt)) if isinstance(prompt, str) else tuple(prompt)
-        for prompt in _prompts(request.prompt)
+    return _admit(request, _token_prompts(request.prompt, "prompt", codec), codec, engine)
+
+
+def pooled(given: str | list[object] | None, codec: Codec, engine: Engine) -> tuple[tuple[int, ...], ...]:
+    """The prompts of ``input`` whose vectors are wanted. Raises Problem."""
+    if given is None:
+        raise problem.bad_field("input", "input is missing: give a text or token ids")
+    prompts = _token_prompts(given, "input", codec)
+    for prompt in prompts:
+        _check_range(prompt, engine.info.vocabulary, "input")
+        _check_length(len(prompt), 0, "input", engine)
+    return prompts
+
+
+def _token_prompts(given: str | Sequence[object], at: str, codec: Codec) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        _tokens(prompt, at, codec) if isinstance(prompt, str) else tuple(prompt)
+        for prompt in _prompts(given, at)
     )
-    return _admit(request, prompts, COMPLETION_TOKENS, codec, engine)
 
 
-def _tokens(encode: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+def _tokens(text: str, at: str, codec: Codec) -> tuple[int, ...]:
     try:
-        return encode()
+        return codec.text_tokens(text)
     except PromptError as error:
-        raise problem.bad_field(error.param, error.message) from None
+        raise problem.bad_field(at, error.message.replace(error.param, at, 1)) from None
 
 
-def _prompts(prompt: str | Sequence[object]) -> Sequence[str | list[int]]:
+def _prompts(prompt: str | Sequence[object], at: str) -> Sequence[str | list[int]]:
     """The four shapes of ``prompt`` as one: a text, token ids, a list of texts, a list of token-id lists."""
     if isinstance(prompt, str):
         return [prompt]
     if not prompt:
-        raise problem.bad_field("prompt", "prompt is empty: give a text or token ids")
+        raise problem.bad_field(at, f"{at} is empty: give a text or token ids")
     if all(isinstance(item, str) for item in prompt):
         found: list[str | list[int]] = [item for item in prompt if isinstance(item, str)]
     elif all(isinstance(item, list) for item in prompt):
-        found = [_ids(item, f"prompt[{index}]") for index, item in enumerate(prompt)]
+        found = [_ids(item, f"{at}[{index}]") for index, item in enumerate(prompt)]
     else:
-        return [_ids(prompt, "prompt")]
+        return [_ids(prompt, at)]
     if len(found) > MAX_PROMPTS:
-        raise problem.bad_field(
-            "prompt", f"prompt is a list of {len(found)}: at most {MAX_PROMPTS} are served"
-        )
+        raise problem.bad_field(at, f"{at} is a list of {len(found)}: at most {MAX_PROMPTS} are served")
     return found
 
 
@@ -88,51 +128,103 @@ def _ids(items: object, at: str) -> list[int]:
 def _admit(
     request: Generate,
     prompts: tuple[tuple[int, ...], ...],
-    default_tokens: int | None,
     codec: Codec,
     engine: Engine,
+    constraint: Constraint | None = None,
 ) -> Admitted:
-    info = engine.info
-    for prompt in prompts:
-        _check_range(prompt, info.vocabulary)
-    wanted = request.wanted_tokens()
-    params = []
-    for prompt in prompts:
-        room = max(1, min(info.max_model_len, info.blocks * info.block_size) - len(prompt))
-        tokens = wanted if wanted is not None else min(room, default_tokens or room)
-        try:
-            engine.check(len(prompt), tokens)
-        except RequestTooLong as error:
-            message = f"{error.message}; {error.hint}" if error.hint else error.message
-            param = "messages" if isinstance(request, ChatRequest) else "prompt"
-            raise problem.bad_field(param, message, code="context_length_exceeded") from None
-        params.append(_sampling(request, tokens, codec, info))
-    return Admitted(prompts, tuple(params), request.stops())
-
-
-def _check_range(prompt: Sequence[int], vocabulary: int) -> None:
-    low, high = min(prompt), max(prompt)
-    if low < 0 or high >= vocabulary:
-        bad = low if low < 0 else high
+    siblings = request.sequences()
+    if len(prompts) * siblings > MAX_SEQUENCES:
         raise problem.bad_field(
-            "prompt", f"token id {bad} is out of range: the model knows 0 to {vocabulary - 1}"
+            "n",
+            f"{len(prompts)} prompts of {siblings} answers each: at most {MAX_SEQUENCES} answers are served",
         )
+    report = _report(request, codec, engine)
+    rules = TextRules(
+        stops=request.stops(),
+        min_tokens=request.min_tokens or 0,
+        include_stop=bool(request.include_stop_str_in_output),
+        skip_special=request.skip_special_tokens is not False,
+        continues=isinstance(request, CompletionRequest),
+    )
+    constraint = _constraint(request, constraint, codec)
+    found: list[tuple[tuple[int, ...], SamplingParams, Echo | None]] = []
+    for whole in prompts:
+        prompt, max_tokens = _fit(request, whole, engine)
+        params = sampling.params(request, max_tokens, constraint, codec, engine.info)
+        told, prompt_told = _asked(request, report, siblings)
+        params = replace(params, logprobs=told, prompt_logprobs=prompt_told)
+        echo = Echo(*codec.spans(prompt, rules)) if request.echoes else None
+        for sibling in range(siblings):
+            seed = sampling.sibling_seed(params.seed, sibling)
+            found.append((prompt, replace(params, seed=seed), echo))
+    all_prompts, all_params, echoes = zip(*found, strict=True)
+    return Admitted(all_prompts, all_params, rules, siblings, request.priority or 0, report, echoes)
 
 
-def _sampling(request: Generate, max_tokens: int, codec: Codec, info: EngineInfo) -> SamplingParams:
-    """The request's word counts before the model's own defaults, those before the API's."""
-    defaults = codec.sampling_defaults
-    top_k = _first(request.top_k, defaults.top_k, 0)
-    return SamplingParams(
-        max_tokens=max_tokens,
-        temperature=float(_first(request.temperature, defaults.temperature, 1.0)),
-        top_p=float(_first(request.top_p, defaults.top_p, 1.0)),
-        top_k=int(top_k) if top_k >= 1 else None,
-        seed=None if request.seed is None else request.seed & (2**63 - 1),
-        stop_token_ids=codec.end_ids | info.eos_token_ids | frozenset(request.stop_token_ids or ()),
-        ignore_eos=bool(request.ignore_eos),
+def _constraint(request: Generate, other: Constraint | None, codec: Codec) -> Constraint | None:
+    own = structured.constraint(request, codec)
+    if own is not None and other is not None:
+        raise problem.bad_field("tool_choice", "a forced tool call and structured output exclude each other")
+    return own or other
+
+
+def _fit(request: Generate, prompt: tuple[int, ...], engine: Engine) -> tuple[tuple[int, ...], int]:
+    """The prompt, cut where the request says so, and how many tokens its answer may have."""
+    at = "messages" if isinstance(request, ChatRequest) else "prompt"
+    info, wanted = engine.info, request.wanted_tokens()
+    limit = min(info.max_model_len, info.blocks * info.block_size)
+    default = COMPLETION_TOKENS if isinstance(request, CompletionRequest) else None
+    keep = request.truncate_prompt_tokens
+    if keep is not None:
+        fitting = max(1, limit - (wanted if wanted is not None else default or 1))
+        keep = fitting if keep == -1 else keep
+        if keep == 0:
+            raise problem.bad_field(
+                "truncate_prompt_tokens",
+                "truncate_prompt_tokens is 0: keep at least 1 token, or -1 for what fits",
+            )
+        prompt = prompt[-keep:]
+    _check_range(prompt, info.vocabulary, "prompt")
+    room = max(1, limit - len(prompt))
+    max_tokens = wanted if wanted is not None else min(room, default or room)
+    _check_length(len(prompt), max_tokens, at, engine)
+    return prompt, max_tokens
+
+
+def _report(request: Generate, codec: Codec, engine: Engine) -> Report:
+    """What is asked about the likelihood of tokens, within this server's limit."""
+    report = Report(request.wanted_logprobs(), request.prompt_logprobs)
+    named = "top_logprobs" if isinstance(request, ChatRequest) else "logprobs"
+    for param, count in ((named, report.logprobs), ("prompt_logprobs", report.prompt_logprobs)):
+        if count is not None and count > engine.max_logprobs:
+            raise problem.bad_field(
+                param, f"{param} is {count}: at most {engine.max_logprobs} are served (--max-logprobs)"
+            )
+    if report != NOTHING:
+        codec.prepare_raw()
+    return report
+
+
+def _asked(request: Generate, report: Report, siblings: int) -> tuple[int | None, int | None]:
+    """What the engine is to report of answer and prompt: for the client, and to find the best of several answers."""
+    ranked = siblings > (request.n or 1)
+    prompt = [report.prompt_logprobs, report.logprobs if request.echoes else None]
+    return (
+        0 if ranked and report.logprobs is None else report.logprobs,
+        max((count for count in prompt if count is not None), default=None),
     )
 
 
-def _first(*choices: float | None) -> float:
-    return next(choice for choice in choices if choice is not None)
+def _check_length(prompt_tokens: int, max_tokens: int, at: str, engine: Engine) -> None:
+    try:
+        engine.check(prompt_tokens, max_tokens)
+    except RequestTooLong as error:
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        raise problem.bad_field(at, message, code="context_length_exceeded") from None
+
+
+def _check_range(prompt: Sequence[int], vocabulary: int, at: str) -> None:
+    low, high = min(prompt), max(prompt)
+    if low < 0 or high >= vocabulary:
+        bad = low if low < 0 else high
+        raise problem.bad_field(at, f"token id {bad} is out of range: the model knows 0 to {vocabulary - 1}")

@@ -7,12 +7,14 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from llmservice_engine.api import handlers, problem, status
+from llmservice_engine.api import problem, routes
 from llmservice_engine.api.handlers import REQUEST_ID, SERVICE
+from llmservice_engine.api.keys import Keys
 from llmservice_engine.api.problem import Problem
 from llmservice_engine.api.service import Phase, Service
 
@@ -22,22 +24,25 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 ID_HEADER = "X-Request-Id"
 _CLIENT_GONE = 499  # nginx's number, in metrics only
 _PROBES = frozenset({"/health", "/ready", "/ping", "/v1/models"})  # their 503 is an answer, not an event
+KEYS = web.AppKey("keys", Keys)
 
 
-def build(service: Service) -> web.Application:
+def build(service: Service, keys: Keys) -> web.Application:
     app = web.Application(middlewares=[_guard], client_max_size=MAX_BODY_BYTES)
-    app[SERVICE] = service
-    app.router.add_post("/v1/chat/completions", handlers.chat)
-    app.router.add_post("/v1/completions", handlers.completion)
-    app.router.add_get("/v1/models", status.models)
-    app.router.add_get("/v1/models/{name:.+}", status.model)
-    app.router.add_get("/health", status.health)
-    app.router.add_get("/ready", status.ready)
-    app.router.add_get("/ping", status.health)
-    app.router.add_get("/version", status.version)
-    app.router.add_get("/metrics", status.metrics)
+    app[SERVICE], app[KEYS] = service, keys
+    for route in routes.ALL:
+        app.router.add_route(route.method, route.path, route.handler)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, route.handler)
     app.on_response_prepare.append(_finish_headers)
+    app.cleanup_ctx.append(_follow_keys)
     return app
+
+
+async def _follow_keys(app: web.Application) -> AsyncIterator[None]:
+    following = asyncio.ensure_future(app[KEYS].follow())
+    yield
+    following.cancel()
 
 
 @web.middleware
@@ -59,6 +64,8 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 async def _as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The handler's answer; whatever it raises becomes an error body."""
     try:
+        if request.path not in routes.OPEN and request.app[KEYS].wanted:
+            _authenticate(request)
         return await handler(request)
     except Problem as error:
         _log_refusal(request, error)
@@ -72,6 +79,12 @@ async def _as_json(request: web.Request, handler: Handler) -> web.StreamResponse
     except Exception:
         log.exception("internal error request_id=%s path=%s", request[REQUEST_ID], request.path[:80])
         return problem.internal("internal error; the log has it under this request's id").response()
+
+
+def _authenticate(request: web.Request) -> None:
+    given = request.headers.get("Authorization", "")
+    if not request.app[KEYS].allow(given):
+        raise problem.unauthorized("is wrong" if given else "is missing")
 
 
 def _from_aiohttp(request: web.Request, error: web.HTTPException) -> Problem:

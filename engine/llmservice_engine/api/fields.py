@@ -16,43 +16,22 @@ log = logging.getLogger("llmservice.api")
 
 # Field → the values besides null that change nothing.
 _COMMON: Mapping[str, tuple[object, ...]] = {
-    "n": (1,),
-    "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
     "length_penalty": (1,),
-    "min_p": (0,),
-    "min_tokens": (0,),
-    "best_of": (1,),
     "use_beam_search": (False,),
-    "bad_words": ([],),
+    "logits_processors": ([],),
+    "thinking_token_budget": (),
     "allowed_token_ids": (),
-    "include_stop_str_in_output": (False,),
-    "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True, False),
-    "add_special_tokens": (),
-    "echo": (False,),
-    "prompt_logprobs": (),
-    "truncate_prompt_tokens": (),
     "return_token_ids": (False,),
     "return_tokens_as_token_ids": (False,),
-    "structured_outputs": (),
-    "guided_json": (),
-    "guided_regex": (),
-    "guided_choice": (),
-    "guided_grammar": (),
-    "guided_decoding_backend": (),
-    "response_format": ({"type": "text"},),
-    "priority": (0,),
+    "guided_decoding_backend": ("auto", "guidance"),
+    "guided_whitespace_pattern": (),
     "kv_transfer_params": (),
     "vllm_xargs": ({},),
 }
 _CHAT: Mapping[str, tuple[object, ...]] = {
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
+    "best_of": (1,),
+    "echo": (False,),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
@@ -61,13 +40,12 @@ _CHAT: Mapping[str, tuple[object, ...]] = {
     "reasoning_effort": ("none",),
     "verbosity": ("medium",),
     "web_search_options": (),
-    "chat_template": (),
-    "chat_template_kwargs": ({},),
-    "documents": ([],),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
 }
-_COMPLETION: Mapping[str, tuple[object, ...]] = {"logprobs": (), "suffix": ("",), "prompt_embeds": ()}
+_COMPLETION: Mapping[str, tuple[object, ...]] = {
+    "add_special_tokens": (),
+    "suffix": ("",),
+    "prompt_embeds": (),
+}
 _BOOKKEEPING = frozenset(
     {
         "user",
@@ -77,23 +55,36 @@ _BOOKKEEPING = frozenset(
         "safety_identifier",
         "prompt_cache_key",
         "prompt_cache_retention",
-        "parallel_tool_calls",
         "request_id",
         "cache_salt",
     }
 )
+# What takes long to admit: grammars are compiled, bytes of tokens looked up, prompts decoded. "text" is of responses.
+SLOW = frozenset(
+    {
+        "response_format",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "tools",
+        "text",
+        "logprobs",
+        "prompt_logprobs",
+        "echo",
+    }
+)
 _SAYS: Mapping[str, str] = {
-    "tools": "tools are not served: the engine has no tool-call parser; leave tools out or set tool_choice to none",
-    "n": "n above 1 is not served: send the request again for another answer",
+    "functions": "functions is the older name of tools, which are served: give tools",
+    "function_call": "function_call is the older name of tool_choice, which is served: give tool_choice",
 }
 
 
 def refuse_unserved_chat(body: Mapping[str, Any]) -> None:
     """Raises a 400 for the first known field whose value asks for what is not served."""
-    calls_off = (
-        {"tools", "functions"} if "none" in (body.get("tool_choice"), body.get("function_call")) else set()
-    )
-    _refuse({k: v for k, v in body.items() if k not in calls_off}, {**_COMMON, **_CHAT})
+    off = {"functions"} if "none" in (body.get("tool_choice"), body.get("function_call")) else set()
+    _refuse({k: v for k, v in body.items() if k not in off}, {**_COMMON, **_CHAT})
 
 
 def refuse_unserved_completion(body: Mapping[str, Any]) -> None:

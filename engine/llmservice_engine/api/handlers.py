@@ -6,19 +6,21 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from aiohttp import web
+from llmservice_planner.settings import EngineSettings
 
-from llmservice_engine.api import admission, answers, fields, problem, schema
+from llmservice_engine.api import admission, answers, chat_admission, fields, problem, schema
 from llmservice_engine.api.admission import Admitted
-from llmservice_engine.api.answers import Envelope, Shape
-from llmservice_engine.api.job import Choice, Job, Piece
+from llmservice_engine.api.answers import Envelope
+from llmservice_engine.api.job import Job
 from llmservice_engine.api.problem import Problem
-from llmservice_engine.api.schema import ChatRequest, CompletionRequest, Generate, Request
+from llmservice_engine.api.schema import ChatRequest, CompletionRequest
 from llmservice_engine.api.service import Service
+from llmservice_engine.api.streaming import Chunked, Events, Reply
 from llmservice_engine.codec.codec import Codec
 
 if TYPE_CHECKING:
@@ -29,85 +31,108 @@ log = logging.getLogger("llmservice.api")
 SERVICE = web.AppKey("service", Service)
 REQUEST_ID = web.RequestKey("request_id", str)
 
+Found = TypeVar("Found")
+
 _INLINE_BYTES = 16_384  # a larger body is tokenised in a thread, so that it delays nobody's stream
 
 
+Admission = tuple[Admitted, Reply]
+
+
+class Asked(Protocol):
+    """What every generating request may say."""
+
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def stream(self) -> bool | None: ...
+
+
+Typed = TypeVar("Typed", bound=Asked)
+
+
 @dataclass(frozen=True, slots=True)
-class Endpoint(Generic[Request]):
-    """What tells one generating endpoint from the other."""
+class Endpoint(Generic[Typed]):
+    """What tells one generating endpoint from the other. Both functions raise Problem."""
 
-    body: type[Request]
-    refuse_unserved: Callable[[Mapping[str, Any]], None]
-    admit: Callable[[Request, Codec, Engine], Admitted]
-    shape: Shape
+    fields: tuple[str, ...]  # that the body may have
+    read: Callable[[dict[str, Any]], Typed]
+    admit: Callable[[Typed, Codec, Engine, EngineSettings], Admission]
 
 
-CHAT = Endpoint(ChatRequest, fields.refuse_unserved_chat, admission.chat, answers.Chat())
-COMPLETION = Endpoint(
-    CompletionRequest, fields.refuse_unserved_completion, admission.completion, answers.Completion()
-)
+def _read_chat(given: dict[str, Any]) -> ChatRequest:
+    typed = schema.convert(given, ChatRequest)
+    fields.refuse_unserved_chat(given)
+    return typed
+
+
+def _read_completion(given: dict[str, Any]) -> CompletionRequest:
+    typed = schema.convert(given, CompletionRequest)
+    fields.refuse_unserved_completion(given)
+    return typed
+
+
+def _admit_chat(typed: ChatRequest, codec: Codec, engine: Engine, settings: EngineSettings) -> Admission:
+    admitted, reading = chat_admission.admit(typed, codec, engine, settings)
+    return admitted, Chunked(answers.Chat(reading), typed.stream_options)
+
+
+def _admit_completion(typed: CompletionRequest, codec: Codec, engine: Engine, _: EngineSettings) -> Admission:
+    admitted = admission.completion(typed, codec, engine)
+    return admitted, Chunked(answers.Completion(typed.n or 1), typed.stream_options)
+
+
+CHAT = Endpoint(ChatRequest.__struct_fields__, _read_chat, _admit_chat)
+COMPLETION = Endpoint(CompletionRequest.__struct_fields__, _read_completion, _admit_completion)
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
-    return await _generate(request, CHAT)
+    return await generate(request, CHAT)
 
 
 async def completion(request: web.Request) -> web.StreamResponse:
-    return await _generate(request, COMPLETION)
+    return await generate(request, COMPLETION)
 
 
-async def _generate(request: web.Request, endpoint: Endpoint[Request]) -> web.StreamResponse:
+async def generate(request: web.Request, endpoint: Endpoint[Typed]) -> web.StreamResponse:
     """Everything that can be refused is refused before the answer's first header."""
     service, arrived_at = request.app[SERVICE], time.monotonic()
     with service.answering():
         engine, codec = service.admitting()
         raw = await request.read()
         given = schema.decode(raw)
-        typed = schema.convert(given, endpoint.body)
-        endpoint.refuse_unserved(given)
-        fields.log_unknown(given, endpoint.body.__struct_fields__, request[REQUEST_ID])
-        model = _model(typed, service)
-        admitted = await _admit(len(raw), lambda: endpoint.admit(typed, codec, engine))
-        envelope = Envelope(endpoint.shape.id_prefix + uuid.uuid4().hex, int(time.time()), model)
-        job = Job(request[REQUEST_ID], _choices(envelope.id, codec, admitted), arrived_at)
-        return await _answer(request, typed, job, envelope, endpoint.shape)
+        typed = endpoint.read(given)
+        fields.log_unknown(given, endpoint.fields, request[REQUEST_ID])
+        model = service.model(typed.model)
+        admitted, reply = await off_loop(
+            len(raw),
+            lambda: endpoint.admit(typed, codec, engine, service.settings),
+            slow=not given.keys().isdisjoint(fields.SLOW),
+        )
+        envelope = Envelope(reply.id_prefix + uuid.uuid4().hex, int(time.time()), model)
+        job = Job(request[REQUEST_ID], admission.choices(envelope.id, codec, admitted), arrived_at)
+        return await _answer(request, job, envelope, reply, stream=bool(typed.stream))
 
 
-def _model(typed: Generate, service: Service) -> str:
-    """The served name that was asked for, else a 404."""
-    served = service.settings.served_names
-    if typed.model is None:
-        raise problem.bad_field("model", f"model is missing; served: {', '.join(served)}")
-    if typed.model not in served:
-        raise problem.unknown_model(typed.model, served)
-    return typed.model
-
-
-async def _admit(body_bytes: int, admit: Callable[[], Admitted]) -> Admitted:
-    return admit() if body_bytes <= _INLINE_BYTES else await asyncio.to_thread(admit)
-
-
-def _choices(answer_id: str, codec: Codec, admitted: Admitted) -> list[Choice]:
-    return [
-        Choice(index, f"{answer_id}-{index}", prompt, params, codec.text_stream(admitted.stops))
-        for index, (prompt, params) in enumerate(zip(admitted.prompts, admitted.params, strict=True))
-    ]
+async def off_loop(body_bytes: int, work: Callable[[], Found], *, slow: bool = False) -> Found:
+    """What ``work`` finds; for a large body, and where it is slow anyway, it works in a thread."""
+    return await asyncio.to_thread(work) if slow or body_bytes > _INLINE_BYTES else work()
 
 
 async def _answer(
-    request: web.Request, typed: Generate, job: Job, envelope: Envelope, shape: Shape
+    request: web.Request, job: Job, envelope: Envelope, reply: Reply, *, stream: bool
 ) -> web.StreamResponse:
     """Run the job and send what comes. Whatever happens, nothing of it runs on afterwards."""
     service = request.app[SERVICE]
     outcome = "aborted"
     service.submit(job)
     try:
-        if typed.stream:
-            response, outcome = await _stream(request, job, envelope, shape, wants_usage=typed.wants_usage)
+        if stream:
+            response, outcome = await _stream(request, job, reply.events(envelope, job))
             return response
         texts = await _texts(job)
         outcome = "ok"
-        return problem.json_response(shape.whole(envelope, texts, job))
+        return problem.json_response(reply.whole(envelope, texts, job))
     except Problem as failure:
         outcome = failure.code or "error"
         raise
@@ -124,49 +149,31 @@ async def _texts(job: Job) -> list[str]:
     return ["".join(texts) for texts in parts]
 
 
-async def _stream(
-    request: web.Request, job: Job, envelope: Envelope, shape: Shape, *, wants_usage: bool
-) -> tuple[web.StreamResponse, str]:
+async def _stream(request: web.Request, job: Job, events: Events) -> tuple[web.StreamResponse, str]:
     """Send the answer as server-sent events. A failure after the headers is one event, the last."""
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     )
     await response.prepare(request)
-    chunks = _Chunks(envelope, shape, wants_usage=wants_usage)
     try:
+        begin = events.begin()
         async for pieces in job.pieces():
-            await response.write(b"".join(map(chunks.of, pieces)))
-        last = answers.event(shape.usage_chunk(envelope, job)) if wants_usage else b""
+            if found := begin + b"".join(map(events.of, pieces)):
+                await response.write(found)
+            begin = b""
+        last = events.end()
         outcome = "ok"
     except Problem as failure:
-        last = answers.event(failure.body())
+        last = events.failed(failure)
         outcome = failure.code or "error"
     except ConnectionError:
         return response, "aborted"  # the client has gone
     try:
-        await response.write(last + answers.DONE)
+        await response.write(last)
         await response.write_eof()
     except ConnectionError:
         return response, "aborted"
     return response, outcome
-
-
-class _Chunks:
-    """Pieces as events, the role before each choice's first."""
-
-    def __init__(self, envelope: Envelope, shape: Shape, *, wants_usage: bool) -> None:
-        self._envelope = envelope
-        self._shape = shape
-        self._extra: answers.Object = {"usage": None} if wants_usage else {}
-        self._opened: set[int] = set()
-
-    def of(self, piece: Piece) -> bytes:
-        bodies = self._shape.chunks(self._envelope, piece)
-        if piece.index not in self._opened:
-            self._opened.add(piece.index)
-            opening = self._shape.opening(self._envelope, piece.index)
-            bodies = bodies if opening is None else [opening, *bodies]
-        return b"".join(answers.event(body | self._extra) for body in bodies)
 
 
 def _log_end(job: Job, envelope: Envelope, outcome: str) -> None:

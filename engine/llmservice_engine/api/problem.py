@@ -9,6 +9,19 @@ import msgspec
 from aiohttp import web
 
 
+class ErrorDetail(msgspec.Struct):
+    """OpenAI's error object: all four are always there."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(msgspec.Struct):
+    error: ErrorDetail
+
+
 class Problem(Exception):
     """An HTTP error. ``code`` is a string or None, ``param`` the body's field."""
 
@@ -31,7 +44,8 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
-        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        detail = ErrorDetail(self.message, self.type, self.param, self.code)
+        return {"error": msgspec.to_builtins(detail)}
 
     def response(self) -> web.Response:
         return json_response(self.body(), status=self.status, headers=self.headers)
@@ -63,6 +77,16 @@ def unknown_model(asked: str, served: Sequence[str]) -> Problem:
         f"the model {asked!r} does not exist here; served: {', '.join(served)}",
         param="model",
         code="model_not_found",
+    )
+
+
+def unauthorized(what: str) -> Problem:
+    return Problem(
+        401,
+        f"the API key {what}: send it as the header Authorization: Bearer KEY",
+        type="authentication_error",
+        code="invalid_api_key",
+        headers={"WWW-Authenticate": "Bearer"},
     )
 
 

@@ -20,7 +20,13 @@ from llmservice_engine.core.errors import EngineError, InvalidSettings
 MAX_BYTES = 4_000
 TERMINATION_LOG = "/dev/termination-log"  # Kubernetes' default
 _PATH_VARIABLE = "LLMSERVICE_TERMINATION_LOG_PATH"  # where terminationMessagePath is another one
-_SECRET_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_SECRET_VARIABLES = (
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "VLLM_API_KEY",
+)
 _SECRET_SHAPES = re.compile(r"\b(?:hf|sk)[_-][A-Za-z0-9_-]{8,}|(?<=://)[^/\s@]+@|(?i:(?<=bearer )\S+)")
 
 

@@ -15,9 +15,11 @@ from aiohttp import web
 from llmservice_planner.settings import EngineSettings
 
 from llmservice_engine.api import app, listen, logs, report
+from llmservice_engine.api.keys import Keys
 from llmservice_engine.api.metrics import Metrics
 from llmservice_engine.api.service import Service
-from llmservice_engine.codec.codec import Codec
+from llmservice_engine.codec.codec import Codec, Formats
+from llmservice_engine.codec.tools import registry
 from llmservice_engine.core.errors import StartupError
 from llmservice_engine.core.outputs import EngineStats, TokenDelta
 
@@ -68,7 +70,10 @@ class _Server:
         self._catch_signals()
         self._service = Service(self._settings, Metrics(self._settings.served_names[0]))
         runner = web.AppRunner(
-            app.build(self._service), handler_cancellation=True, access_log=None, shutdown_timeout=2
+            app.build(self._service, Keys(self._settings)),
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=2,
         )
         await runner.setup()
         for sock in listen.sockets(self._settings.host, self._settings.port):
@@ -122,7 +127,7 @@ class _Server:
         return loop
 
     def _make(self) -> Loaded:
-        codec = Codec.load(self._settings.model, self._settings.chat_template)  # first: it fails in 0.1 s
+        codec = _codec(self._settings)  # first: it fails in 0.1 s
         return (*self._load(self._settings, self._progress, self._service.deliver), codec)
 
     def _progress(self, what: str) -> None:
@@ -161,6 +166,17 @@ class _Server:
                 await self._service.fail(f"{type(loop.failed).__name__}: {loop.failed}")
                 raise loop.failed
         log.info("drained complete=%s after_s=%.1f", draining.result(), time.monotonic() - begun)
+
+
+def _codec(settings: EngineSettings) -> Codec:
+    parser = settings.tool_call_parser
+    return Codec.load(
+        settings.model,
+        settings.chat_template,
+        formats=Formats(None if parser is None else registry.FORMATS[parser], settings.reasoning_parser),
+        generation_config=settings.generation_config,
+        override_generation_config=settings.override_generation_config,
+    )
 
 
 def _stop(loop: EngineLoop) -> None:

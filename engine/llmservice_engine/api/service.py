@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from llmservice_planner.settings import EngineSettings
 
 from llmservice_engine.api import problem
-from llmservice_engine.api.job import Choice, Job, Piece
+from llmservice_engine.api.job import Choice, Job
 from llmservice_engine.api.metrics import Metrics
 from llmservice_engine.core.outputs import EngineStats, FinishReason, TokenDelta
 from llmservice_engine.core.request import NewRequest
@@ -54,6 +54,20 @@ class Service:
     def max_model_len(self) -> int | None:
         """Tokens of the longest sequence, once that is known."""
         return self._loaded[0].info.max_model_len if self._loaded else None
+
+    @property
+    def load(self) -> int:
+        """HTTP requests that are being answered."""
+        return self._handlers
+
+    def model(self, asked: str | None) -> str:
+        """The served name that a request asked for, else a 400 or 404."""
+        served = self.settings.served_names
+        if asked is None:
+            raise problem.bad_field("model", f"model is missing; served: {', '.join(served)}")
+        if asked not in served:
+            raise problem.unknown_model(asked, served)
+        return asked
 
     # Life
 
@@ -146,7 +160,7 @@ class Service:
         loop = self._loaded[1]
         for choice in job.choices:
             self._in_flight[choice.request_id] = (job, choice)
-            loop.submit(NewRequest(choice.request_id, choice.prompt, choice.params))
+            loop.submit(NewRequest(choice.request_id, choice.prompt, choice.params, choice.priority))
 
     def release(self, job: Job) -> None:
         """The handler is done with ``job``: whatever of it still runs is of no use to anyone."""
@@ -172,12 +186,14 @@ class Service:
 
     def _on_delta(self, job: Job, choice: Choice, delta: TokenDelta, now: float) -> None:
         before = choice.tokens
-        text = choice.take(delta)
+        piece = choice.take(delta)
         self.metrics.tokens(job, choice, choice.tokens - before, now)
-        if delta.finish_reason in (FinishReason.ERROR, FinishReason.ABORT):
+        if delta.finish_reason is FinishReason.REFUSED:
+            job.fail(problem.Problem(400, delta.error or "this request cannot be served"))
+        elif delta.finish_reason in (FinishReason.ERROR, FinishReason.ABORT):
             job.fail(problem.internal(delta.error or "the engine could not finish this request"))
         else:
-            job.put(Piece(choice.index, text, choice.finish_reason))
+            job.put(piece)
         if choice.finish_reason is not None:
             del self._in_flight[choice.request_id]
             self.metrics.finished(job, choice, choice.finish_reason, now)
@@ -194,7 +210,7 @@ class Service:
 
     async def _warm_up(self, codec: Codec) -> None:
         """The whole way once, before anyone waits for it; outside all request metrics."""
-        params = SamplingParams(max_tokens=WARMUP_TOKENS, temperature=0, ignore_eos=True)
+        params = SamplingParams(max_tokens=WARMUP_TOKENS, temperature=0)
         choice = Choice(0, "warm-up", (0,) * 8, params, codec.text_stream())
         job = Job("warm-up", [choice], time.monotonic(), counted=False)
         self.submit(job)

@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import llmservice_planner
+import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from llmservice_engine.api import problem
 from llmservice_engine.api.handlers import SERVICE
 from llmservice_engine.api.service import Phase, Service
+
+
+class Status(msgspec.Struct):
+    status: str
+
+
+class Version(msgspec.Struct):
+    version: str
+
+
+class Load(msgspec.Struct):
+    server_load: int
+
+
+class Model(msgspec.Struct):
+    id: str
+    object: str
+    created: int  # Unix s
+    owned_by: str
+    root: str
+    parent: str | None
+    max_model_len: int | None
+
+
+class Models(msgspec.Struct):
+    object: str
+    data: list[Model]
 
 
 async def health(request: web.Request) -> web.Response:
@@ -24,7 +52,7 @@ async def ready(request: web.Request) -> web.Response:
 async def models(request: web.Request) -> web.Response:
     service = _loaded(request)
     return problem.json_response(
-        {"object": "list", "data": [_model(service, n) for n in service.settings.served_names]}
+        Models("list", [_model(service, name) for name in service.settings.served_names])
     )
 
 
@@ -37,7 +65,12 @@ async def model(request: web.Request) -> web.Response:
 
 
 async def version(request: web.Request) -> web.Response:
-    return problem.json_response({"version": llmservice_planner.__version__})
+    return problem.json_response(Version(llmservice_planner.__version__))
+
+
+async def load(request: web.Request) -> web.Response:
+    """vLLM's gauge for balancers: requests that are being answered."""
+    return problem.json_response(Load(server_load=request.app[SERVICE].load))
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -47,7 +80,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 def _verdict(reason: str | None) -> web.Response:
     if reason is None:
-        return problem.json_response({"status": "ok"})
+        return problem.json_response(Status("ok"))
     raise problem.unavailable(reason, "unavailable")
 
 
@@ -59,13 +92,13 @@ def _loaded(request: web.Request) -> Service:
     return service
 
 
-def _model(service: Service, name: str) -> dict[str, object]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": service.started_at,
-        "owned_by": "llmservice",
-        "root": service.settings.model,
-        "parent": None,
-        "max_model_len": service.max_model_len,
-    }
+def _model(service: Service, name: str) -> Model:
+    return Model(
+        id=name,
+        object="model",
+        created=service.started_at,
+        owned_by="llmservice",
+        root=service.settings.model,
+        parent=None,
+        max_model_len=service.max_model_len,
+    )

@@ -43,6 +43,10 @@ def _refuse_what_is_not_served(settings: EngineSettings) -> None:
             f"--tensor-parallel-size {settings.tensor_parallel_size}: this version serves 1 device a replica; "
             "set --tensor-parallel-size 1 (spec.accelerator.count: 1)"
         )
+    if settings.enable_auto_tool_choice and settings.tool_call_parser is None:
+        raise flags.SettingsError(
+            "--enable-auto-tool-choice needs --tool-call-parser: name the format of this model's tool calls"
+        )
 
 
 def _load_engine(

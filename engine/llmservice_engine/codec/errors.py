@@ -1,9 +1,10 @@
-"""Why a prompt cannot be made into tokens.
+"""Why a prompt cannot be made into tokens, or a grammar not be followed.
 
 RequestError (core)
 └── PromptError               names the field of the body that is wrong
     ├── NoChatTemplate
-    └── TemplateRefused       the template's own words
+    ├── TemplateRefused       the template's own words
+    └── GrammarError          of structured output
 """
 
 from __future__ import annotations
@@ -35,3 +36,7 @@ class TemplateRefused(PromptError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the model's chat template refuses these messages: {reason}", param="messages")
+
+
+class GrammarError(PromptError):
+    """A grammar for structured output that cannot be served."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from llmservice_engine.core.errors import WeightsIncomplete
+from llmservice_engine.core.errors import InvalidSettings, WeightsIncomplete
 from llmservice_engine.models import folder as model_folder
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -20,6 +20,8 @@ class SamplingDefaults:
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,33 @@ class ModelFolder:
     def end_ids(self) -> frozenset[int]:
         return model_folder.eos_token_ids(self.config, self.generation)
 
-    def sampling_defaults(self) -> SamplingDefaults:
-        return SamplingDefaults(
-            temperature=self.generation.get("temperature"),
-            top_p=self.generation.get("top_p"),
-            top_k=self.generation.get("top_k"),
-        )
+
+def sampling_defaults(
+    files: ModelFolder, setting: str = "auto", override: Mapping[str, Any] | None = None
+) -> SamplingDefaults:
+    """What counts where a request says nothing. ``setting``: auto, vllm or another folder, as --generation-config.
+
+    Raises:
+        InvalidSettings: the folder has no such file, or a value is no number.
+    """
+    found = dict(files.generation if setting == "auto" else {})
+    if setting not in ("auto", "vllm"):
+        file = Path(setting) / "generation_config.json"
+        if not file.is_file():
+            raise InvalidSettings(
+                f"--generation-config {setting!r}: there is no {file}",
+                hint="auto takes the model's own defaults, vllm none",
+            )
+        found = model_folder.read_json(file)
+    found |= override or {}
+    known = {one.name: found.get(one.name) for one in fields(SamplingDefaults)}
+    for name, value in known.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InvalidSettings(
+                f"the sampling default {name} is {value!r}, which is no number",
+                hint=f"""--override-generation-config '{{"{name}": null}}' ignores it""",
+            )
+    return SamplingDefaults(**known)
 
 
 def read(path: Path) -> ModelFolder:

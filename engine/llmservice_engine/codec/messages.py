@@ -4,7 +4,8 @@ Rules (documented in the API reference):
 - content may be a string or a list of text parts; parts are joined with one newline;
 - an assistant turn may have no content (it called a tool); it then reads as an empty text;
 - ``developer`` is the newer name of ``system``, which is what templates know;
-- arguments of past tool calls are decoded from their JSON string; what is not JSON stays text.
+- arguments of past tool calls are decoded from their JSON string; what is not JSON stays text, and where the template
+  cannot use a text, it is shown to it as an object.
 """
 
 from __future__ import annotations
@@ -28,6 +29,30 @@ def normalise(messages: Sequence[object]) -> list[Message]:
     if not messages:
         raise PromptError("messages is empty: give at least one message", param="messages")
     return [_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+
+
+def with_arguments_as_objects(messages: Sequence[Message]) -> list[Message] | None:
+    """The same for a template that knows arguments as objects only; None where they all are.
+
+    What the model once wrote wrongly stays visible, under one name; refused, it would end the conversation for good.
+    """
+    found = False
+
+    def call(one: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal found
+        given = one["function"]["arguments"]
+        if isinstance(given, dict):
+            return one
+        found = True
+        return {**one, "function": {**one["function"], "arguments": {"arguments": given}}}
+
+    made = [
+        {**message, "tool_calls": list(map(call, message["tool_calls"]))}
+        if "tool_calls" in message
+        else message
+        for message in messages
+    ]
+    return made if found else None
 
 
 def _message(message: object, at: str) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,24 @@ class _GenerationBlock(jinja2.ext.Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """What a template is told besides the messages. ``more`` are names that only some templates know."""
+
+    tools: Sequence[Mapping[str, Any]] = ()
+    documents: Sequence[Mapping[str, Any]] = ()
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    add_special_tokens: bool = False  # by the tokenizer; nearly every template writes its own
+    template: str | None = None  # instead of the model's own
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+PLAIN = PromptOptions()
+RESERVED = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+_HERE = "\uf8ffhere\uf8ff"  # private use: in no text
+
+
 class ChatTemplate:
     """A compiled template. Pure: the same messages give the same text (but for the date, where it asks for it)."""
 
@@ -44,38 +63,58 @@ class ChatTemplate:
             ) from None
         self._special_tokens = special_tokens
 
-    def render(self, messages: Sequence[Message]) -> str:
-        """The prompt's text, up to where the assistant's answer begins.
+    def render(self, messages: Sequence[Message], options: PromptOptions = PLAIN) -> str:
+        """The prompt's text, up to where the assistant's answer begins or goes on.
 
         Raises:
             TemplateRefused: the template raised; its own message is quoted.
         """
+        if options.continue_final_message:
+            return self._unfinished(messages, options)
+        return self._render(messages, options)
+
+    def _unfinished(self, messages: Sequence[Message], options: PromptOptions) -> str:
+        """All up to the last message's last character: a mark put there says where that is."""
+        *before, last = messages
+        text = self._render([*before, {**last, "content": last["content"] + _HERE}], options)
+        found, here, _ = text.rpartition(_HERE)
+        if not here:
+            raise TemplateRefused("it does not show the final message's content, so that cannot be continued")
+        return found
+
+    def _render(self, messages: Sequence[Message], options: PromptOptions) -> str:
+        named = {
+            "messages": messages,
+            "tools": options.tools or None,
+            "documents": options.documents or None,
+            "add_generation_prompt": options.add_generation_prompt,
+        }
         try:
-            return self._template.render(
-                **self._special_tokens,
-                messages=messages,
-                tools=None,
-                documents=None,
-                add_generation_prompt=True,
-            )
+            return self._template.render({**self._special_tokens, **options.more, **named})
         except Exception as error:  # noqa: BLE001 (a template is a program of someone else: anything may come out)
             raise TemplateRefused(str(error) or type(error).__name__) from None
 
 
-def source(setting: str | None, folder: ModelFolder) -> str | None:
-    """The template's text: the setting (a path or the text itself), else the model's own, else None.
+def sources(setting: str | None, folder: ModelFolder) -> dict[str, str]:
+    """The templates' texts by name: the setting (a path or the text itself), else the model's own.
+
+    ``default`` is for plain chats; some folders have another one, ``tool_use``, for those with tools.
 
     Raises:
         InvalidSettings: the setting names no file and is no template.
     """
     if setting is not None:
-        return _given(setting)
+        return {"default": _given(setting)}
     for name in ("chat_template.jinja", "chat_template.json"):
         file = folder.path / name
         if file.is_file():
             text = file.read_text(encoding="utf-8")
-            return text if name.endswith(".jinja") else _default_of(json.loads(text).get("chat_template"))
-    return _default_of(folder.tokenizer.get("chat_template"))
+            return (
+                {"default": text}
+                if name.endswith(".jinja")
+                else _named(json.loads(text).get("chat_template"))
+            )
+    return _named(folder.tokenizer.get("chat_template"))
 
 
 def _given(setting: str) -> str:
@@ -90,12 +129,10 @@ def _given(setting: str) -> str:
         ) from None
 
 
-def _default_of(found: object) -> str | None:
-    """Some folders name several templates; ``default`` is for plain chats."""
-    if isinstance(found, list):
-        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+def _named(found: object) -> dict[str, str]:
+    entries = found if isinstance(found, list) else [{"name": "default", "template": found}]
+    named = {entry.get("name"): entry.get("template") for entry in entries if isinstance(entry, dict)}
+    return {str(name): text for name, text in named.items() if isinstance(text, str)}
 
 
 def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:

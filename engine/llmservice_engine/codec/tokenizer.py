@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import llguidance
 import tokenizers
 
+from llmservice_engine.codec import grammar
 from llmservice_engine.codec.folder import TOKENIZER_FILE, ModelFolder
-from llmservice_engine.core.errors import WeightsIncomplete
+from llmservice_engine.core.errors import RequestError, WeightsIncomplete
 
 
 class Tokenizer:
@@ -17,14 +23,19 @@ class Tokenizer:
         self, backend: tokenizers.Tokenizer, special_tokens: Mapping[str, str], end_ids: frozenset[int]
     ) -> None:
         self._backend = backend
+        self._grammar_lock = threading.Lock()
         self.special_tokens = special_tokens
         self.end_ids = end_ids  # ends of text: the union of what all of the folder's files say
 
     @classmethod
-    def load(cls, folder: ModelFolder) -> Tokenizer:
-        """Raises WeightsIncomplete where ``tokenizer.json`` cannot be read."""
+    def load(cls, folder: ModelFolder, visible: frozenset[str] = frozenset()) -> Tokenizer:
+        """``visible``: special tokens that leave text all the same, since somebody reads them.
+
+        Raises:
+            WeightsIncomplete: ``tokenizer.json`` cannot be read.
+        """
         try:
-            backend = tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER_FILE))
+            backend = _backend(folder.path / TOKENIZER_FILE, visible)
         except Exception as error:  # noqa: BLE001 (the Rust side raises bare Exception)
             raise WeightsIncomplete(
                 f"{folder.path / TOKENIZER_FILE} cannot be read: {error}", hint="copy the file again"
@@ -38,12 +49,58 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
+        """How many ids it knows; they count from 0."""
         return self._backend.get_vocab_size(with_added_tokens=True)
+
+    @property
+    def for_grammars(self) -> llguidance.LLTokenizer:
+        """Made when it is first asked for, which takes 0.3 s and more: not for the event loop.
+
+        Raises:
+            RequestError: a kind of tokenizer that grammars cannot be used with.
+        """
+        with self._grammar_lock:
+            if isinstance(self._for_grammars, RequestError):
+                raise self._for_grammars
+            return self._for_grammars
+
+    @functools.cached_property
+    def _for_grammars(self) -> llguidance.LLTokenizer | RequestError:
+        try:
+            return grammar.tokenizer(self._backend.to_str(), self.size, sorted(self.end_ids))
+        except RequestError as error:
+            return error
+
+    def raw(self, token: int) -> bytes:
+        """A token's own bytes, which need be no text by themselves; none of an id that has no meaning."""
+        if token >= self.size:
+            return b""
+        try:
+            return self.for_grammars.decode_bytes([token])
+        except RequestError:
+            return self.decode_all([token]).encode()
 
     def encode(self, text: str, *, add_special_tokens: bool) -> tuple[int, ...]:
         """With ``add_special_tokens`` what the model expects around raw text (often one BOS) is added."""
         return tuple(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
+    def spellings(self, ids: Sequence[int]) -> list[str]:
+        """Ids that nobody has given a meaning are spelt as empty texts."""
+        return [self._backend.id_to_token(i) or "" for i in ids]
+
+    def decode_all(self, ids: Sequence[int]) -> str:
+        """As :meth:`decode`, special tokens with their own text."""
+        return self._backend.decode(ids, skip_special_tokens=False)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Special tokens leave no text. Bytes that are no UTF-8 become U+FFFD."""
         return self._backend.decode(ids, skip_special_tokens=True)
+
+
+def _backend(file: Path, visible: frozenset[str]) -> tokenizers.Tokenizer:
+    if not visible:
+        return tokenizers.Tokenizer.from_file(str(file))
+    written = json.loads(file.read_text(encoding="utf-8"))
+    for token in written.get("added_tokens", ()):
+        token["special"] = token["special"] and token["content"] not in visible
+    return tokenizers.Tokenizer.from_str(json.dumps(written))

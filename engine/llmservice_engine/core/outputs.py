@@ -11,6 +11,17 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     ABORT = "abort"
     ERROR = "error"
+    REFUSED = "refused"  # nothing could come of this request, whatever the engine does
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """How likely the model found one token, by the log-softmax of its own logits: before temperature or penalties."""
+
+    logprob: float
+    rank: int  # 1: no token was likelier
+    top_ids: tuple[int, ...]  # the likeliest tokens, best first
+    top_logprobs: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,11 @@ class TokenDelta:
     token_ids: tuple[int, ...]
     finish_reason: FinishReason | None = None
     error: str | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()  # one a token, where they are wanted
+    prompt_logprobs: tuple[
+        TokenLogprobs, ...
+    ] = ()  # with the first delta, of the prompt's second token onwards
+    vector: tuple[float, ...] = ()  # of a pooled request, of length 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,21 @@
 There are no prefill and decode phases. Each request's computed tokens catch up with its known tokens, under one
 token budget a step. Running requests come first, in the order of their admission, so a long prompt never holds
 up a request that already answers: only the last of the running can be in the middle of its prompt, because a
-prompt that did not fit into a step has used that step's whole budget.
+prompt that did not fit into a step has used that step's whole budget. Waiting requests follow in the order of their
+priority, those of the same priority in the order of their arrival.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort_left, insort_right
+from operator import attrgetter
 
 from llmservice_engine.core.block_pool import BlockPool
 from llmservice_engine.core.outputs import EngineStats, FinishReason, TokenDelta
 from llmservice_engine.core.request import Request
-from llmservice_engine.core.step import Chunk, Draw, StepPlan, StepResult
+from llmservice_engine.core.step import Chunk, Draw, Score, StepPlan, StepResult
+
+_PRIORITY = attrgetter("priority")
 
 
 class Scheduler:
@@ -27,7 +31,7 @@ class Scheduler:
         self._max_num_seqs = max_num_seqs
         self._max_num_batched_tokens = max_num_batched_tokens
         self._running: list[Request] = []  # in the order of admission
-        self._waiting: deque[Request] = deque()
+        self._waiting: list[Request] = []  # by priority, then arrival
         self._by_id: dict[str, Request] = {}
         self._preemptions = 0
         self._steps = 0
@@ -58,7 +62,7 @@ class Scheduler:
     def add(self, request: Request) -> None:
         """Queue a request. The caller has made sure that alone it fits into the pool."""
         self._by_id[request.request_id] = request
-        self._waiting.append(request)
+        insort_right(self._waiting, request, key=_PRIORITY)
 
     def abort(self, request_id: str) -> None:
         """Forget a request and free its blocks. Nothing happens where it is finished already."""
@@ -117,7 +121,7 @@ class Scheduler:
             # Room for all that is known, and for the next token: a prompt let in by halves would be preempted.
             if self._blocks_for(request.known + 1) > self._pool.free and self._running:
                 break
-            self._running.append(self._waiting.popleft())
+            self._running.append(self._waiting.pop(0))
             count = min(request.behind, budget)
             if not self._make_room(request, count):
                 break
@@ -143,7 +147,7 @@ class Scheduler:
         """Free its blocks; its tokens stay known and are computed again when there is room."""
         self._release(victim)
         victim.computed = 0
-        self._waiting.appendleft(victim)
+        insort_left(self._waiting, victim, key=_PRIORITY)  # before all that came later
         self._preemptions += 1
 
     def _finish(self, request: Request) -> None:
@@ -164,22 +168,52 @@ class Scheduler:
     @staticmethod
     def _chunk(request: Request, count: int) -> Chunk:
         start, end = request.computed, request.computed + count
-        caught_up = end == request.known
+        samples = end == request.known and request.params.max_tokens > 0
         return Chunk(
             request_id=request.request_id,
             token_ids=tuple(request.token_ids[start:end]),
             start=start,
             block_table=tuple(request.blocks),
-            draw=Draw(request.params, request.seed, end) if caught_up else None,
+            draw=_draw(request, end) if samples else None,
+            score=_score(request, start, end),
+            pooled=request.params.pooled and end == request.known,
         )
+
+
+def _draw(request: Request, position: int) -> Draw:
+    params = request.params
+    told = position if params.penalises or params.bad_words else 0
+    return Draw(
+        params, request.seed, position, request.prompt_tokens, request.token_ids[:told], request.matcher
+    )
+
+
+def _score(request: Request, start: int, end: int) -> Score | None:
+    """The prompt tokens that the rows ``start`` to ``end`` tell about, but for those that were told of before."""
+    top = request.params.prompt_logprobs
+    first = max(start, len(request.prompt_logprobs))
+    last = min(end, request.prompt_tokens - 1)
+    if top is None or request.output_tokens or first >= last:
+        return None
+    return Score(first - start, tuple(request.token_ids[first + 1 : last + 1]), top)
 
 
 def _delta(request: Request, result: StepResult) -> TokenDelta | None:
     """What this step adds to the request, seen from outside; None where its prompt is not whole yet."""
-    error = result.errors.get(request.request_id)
-    if error is not None:
-        return TokenDelta(request.request_id, (), FinishReason.ERROR, error)
-    token = result.tokens.get(request.request_id)
+    name = request.request_id
+    failure = result.errors.get(name)
+    if failure is not None:
+        ended = FinishReason.REFUSED if failure.of_request else FinishReason.ERROR
+        return TokenDelta(name, (), ended, failure.reason)
+    request.prompt_logprobs += result.prompt_logprobs.get(name, ())
+    if request.params.max_tokens == 0 and not request.behind:
+        told, vector = request.take_prompt_logprobs(), result.vectors.get(name, ())
+        ended = FinishReason.STOP if request.params.pooled else FinishReason.LENGTH
+        return TokenDelta(name, (), ended, prompt_logprobs=told, vector=vector)
+    token = result.tokens.get(name)
     if token is None:
         return None
-    return TokenDelta(request.request_id, (token,), request.append(token))
+    logprobs = (result.logprobs[name],) if name in result.logprobs else ()
+    prompt_logprobs = request.take_prompt_logprobs() if request.prompt_logprobs else ()
+    reason = request.append(token)
+    return TokenDelta(name, (token,), reason, logprobs=logprobs, prompt_logprobs=prompt_logprobs)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
-from llmservice_engine.core.step import Draw
+from llmservice_engine.core.step import Draw, Failure
+from llmservice_engine.sampling.adjust import FORBIDDEN, adjust
 from llmservice_engine.sampling.noise import uniform
 
 # Candidates kept where top_p alone cuts the vocabulary: sorting all of it costs ten times as much, and is done only
@@ -17,24 +20,73 @@ _GUESS = 1024
 _ROWS = 32
 
 
-def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
-    """Choose a token for each row of ``logits`` [sequences, vocabulary]. None: the row is not finite.
+class NoToken(StrEnum):
+    """Why a row gives no token."""
 
-    Each row's choice depends on that row and its draw alone.
+    NOT_FINITE = "the model's output is not finite: no token can be chosen"
+    ALL_FORBIDDEN = "no token may follow: bad_words or min_tokens forbid all that may come here"
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(self.value, of_request=self is NoToken.ALL_FORBIDDEN)
+
+
+Choose = Callable[[Tensor, Sequence[Draw]], Tensor]
+
+
+def sample(
+    logits: Tensor, draws: Sequence[Draw], masks: Mapping[int, bytes] = MappingProxyType({})
+) -> list[int | NoToken]:
+    """Choose a token for each row of ``logits`` [sequences, vocabulary], which stay as they are.
+
+    ``masks``: the tokens that constrained rows may choose from, as :meth:`Matcher.mask` tells them.
+    Each row's choice depends on that row, its draw and its mask alone.
     """
     tokens = logits.max(-1).indices  # in bf16 on a CPU six times as fast as argmax
     finite = logits.sum(-1, dtype=torch.float32).isfinite().tolist()
-    drawn = [row for row, draw in enumerate(draws) if not draw.params.greedy and finite[row]]
-    filters = {row: _filters(draws[row], logits.shape[-1]) for row in drawn}
-    for choose, filtered in ((_from_all, False), (_from_best, True)):
-        rows = [row for row in drawn if filters[row] is filtered]
+    possible = [True] * len(draws)
+    for (choose, adjusted), rows in _alike(draws, finite, logits.shape[-1]).items():
         for begin in range(0, len(rows), _ROWS):
             some = rows[begin : begin + _ROWS]
             chosen = [draws[row] for row in some]
-            temperatures = torch.tensor([draw.params.temperature for draw in chosen], device=logits.device)
-            scaled = logits[some].float() / temperatures[:, None]
-            tokens[some] = choose(scaled - scaled.amax(-1, keepdim=True), chosen)
-    return [token if ok else None for token, ok in zip(tokens.tolist(), finite, strict=True)]
+            wanted = logits[some].float()
+            if adjusted:
+                adjust(wanted, chosen, {at: masks[row] for at, row in enumerate(some) if row in masks})
+                best = wanted.amax(-1).tolist()
+                for row, value in zip(some, best, strict=True):
+                    possible[row] = value > FORBIDDEN
+            tokens[some] = choose(wanted, chosen)
+    return [
+        NoToken.NOT_FINITE if not ok else NoToken.ALL_FORBIDDEN if not can else token
+        for token, ok, can in zip(tokens.tolist(), finite, possible, strict=True)
+    ]
+
+
+def _alike(
+    draws: Sequence[Draw], finite: Sequence[bool], vocabulary: int
+) -> dict[tuple[Choose, bool], list[int]]:
+    """Rows that are chosen in the same way. Greedy ones with the model's own logits need no more than their maximum."""
+    found: dict[tuple[Choose, bool], list[int]] = {}
+    for row, draw in enumerate(draws):
+        greedy, adjusted = draw.params.greedy, draw.params.adjusts
+        if finite[row] and (adjusted or not greedy):
+            choose = _best if greedy else _from_best if _filters(draw, vocabulary) else _from_all
+            found.setdefault((choose, adjusted), []).append(row)
+    return found
+
+
+def _best(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
+    return logits.max(-1).indices
+
+
+def _scaled(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
+    """Divided by the temperature, the best of each row at 0, without those that ``min_p`` cuts."""
+    scaled = logits / torch.tensor([draw.params.temperature for draw in draws], device=logits.device)[:, None]
+    scaled -= scaled.amax(-1, keepdim=True)
+    if any(draw.params.min_p for draw in draws):
+        least = torch.tensor([draw.params.min_p for draw in draws], device=logits.device).log()
+        scaled.masked_fill_(scaled < least[:, None], FORBIDDEN)
+    return scaled
 
 
 def _filters(draw: Draw, vocabulary: int) -> bool:
@@ -44,7 +96,7 @@ def _filters(draw: Draw, vocabulary: int) -> bool:
 
 def _from_all(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
     """Draw from the whole vocabulary."""
-    return _invert(logits.softmax(-1), draws).squeeze(-1)
+    return _invert(_scaled(logits, draws).softmax(-1), draws).squeeze(-1)
 
 
 def _from_best(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
@@ -52,6 +104,7 @@ def _from_best(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
 
     Which way a row takes is decided by that row alone, since ways may order equal logits differently.
     """
+    logits = _scaled(logits, draws)
     whole = logits.logsumexp(-1, keepdim=True)
     best, tokens = logits.topk(min(_GUESS, logits.shape[-1]), dim=-1)
     reached = (best.logsumexp(-1, keepdim=True) - whole).exp().flatten().tolist()

@@ -177,7 +177,7 @@ def arguments(wanted: LLMService, revision: str = "") -> list[str]:
     if wanted.devices > 1:
         given.setdefault("tensor_parallel_size", wanted.devices)
     for name, value in given.items():
-        made += [settings.flag(name), str(value)]
+        made += settings.words(name, value)
     if engine.chat_template is not None:
         made += ["--chat-template", f"{CHAT_TEMPLATE_FOLDER}/{engine.chat_template.config_map_key_ref.key}"]
     return made + list(engine.args)

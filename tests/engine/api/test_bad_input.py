@@ -97,7 +97,7 @@ def test_openai_s_client_raises_its_own_errors(sdk: openai.OpenAI) -> None:
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": -0.1}, "temperature"),
         ({"temperature": "hot"}, "temperature"),
-        ({"top_p": 0}, "top_p"),
+        ({"top_p": -0.1}, "top_p"),
         ({"top_p": 1.01}, "top_p"),
         ({"top_k": -2}, "top_k"),
         ({"seed": 2**64}, "seed"),
@@ -128,39 +128,101 @@ def test_a_field_out_of_its_bounds_is_named(http: httpx.Client, fields: dict[str
 
 
 @pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"min_p": 1.1}, "min_p"),
+        ({"presence_penalty": 2.1}, "presence_penalty"),
+        ({"frequency_penalty": -2.1}, "frequency_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"logit_bias": {"999999": 5}}, "logit_bias"),
+        ({"logit_bias": {"AI": -100}}, "logit_bias"),
+        ({"logit_bias": {"7": 200}}, "logit_bias"),
+        ({"logit_bias": {"7": "much"}}, "logit_bias[...]"),
+        ({"logit_bias": [7]}, "logit_bias"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": 3}, "logprobs"),
+        ({"prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+        ({"min_tokens": 2}, "min_tokens"),
+        ({"bad_words": [" "]}, "bad_words"),
+        ({"bad_words": "no"}, "bad_words"),
+        ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+        ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens"),
+        ({"priority": 2**31}, "priority"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "perhaps"}, "tool_choice"),
+        ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
+        ({"structured_outputs": {"regexp": "a"}}, "structured_outputs"),
+        ({"guided_choice": []}, "guided_choice"),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"add_generation_prompt": True, "continue_final_message": True}, "continue_final_message"),
+        ({"continue_final_message": True}, "continue_final_message"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bad_wish_is_named_before_any_event(
+    http: httpx.Client, fields: dict[str, Any], param: str, stream: bool
+) -> None:
+    """A25, A38"""
+    assert refusal(chat(http, **{"stream": stream} | fields))["param"] == param
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"foo": "bar"}}}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"guided_json": {"type": "wolf"}}, "guided_json"),
+        ({"guided_json": "{"}, "guided_json"),
+        ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex"),
+        ({"guided_grammar": "start: nowhere"}, "guided_grammar"),
+        (
+            {
+                "tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": 1}}}}],
+                "tool_choice": "required",
+            },
+            "tools",
+        ),
+    ],
+)  # fmt: skip
+def test_a_schema_or_grammar_that_is_none_is_named_before_any_event(
+    http: httpx.Client, fields: dict[str, Any], param: str, stream: bool
+) -> None:
+    """A43"""
+    assert refusal(chat(http, stream=stream, **fields))["param"] == param
+
+
+@pytest.mark.parametrize(
     "fields",
     [
-        {"n": 2},
-        {"logprobs": True},
-        {"top_logprobs": 3},
         {"tools": [{"type": "function", "function": {"name": "f"}}]},
         {"functions": [{"name": "f"}]},
-        {"tool_choice": "required"},
-        {"response_format": {"type": "json_object"}},
-        {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"schema": {"properties": {"foo": "bar"}}},
-            }
-        },
-        {"logit_bias": {"999999": 5}},
-        {"logit_bias": {"AI": -100}},
-        {"presence_penalty": 0.5},
-        {"frequency_penalty": -1},
-        {"repetition_penalty": 1.1},
-        {"min_p": 0.1},
-        {"guided_json": {}},
-        {"guided_choice": ["a"]},
-        {"structured_outputs": {"regex": "a"}},
+        {"best_of": 2},
+        {"echo": True},
+        {"use_beam_search": True},
+        {"length_penalty": 2},
+        {"allowed_token_ids": [1]},
+        {"return_token_ids": True},
         {"modalities": ["text", "audio"]},
+        {"audio": {"voice": "x"}},
+        {"prediction": {"type": "content", "content": "x"}},
+        {"reasoning_effort": "high"},
+        {"verbosity": "low"},
+        {"web_search_options": {}},
         {"chat_template": "x"},
-        {"priority": 3},
     ],
 )
 def test_a_known_field_that_is_not_served_is_refused_by_name(
     http: httpx.Client, fields: dict[str, Any]
 ) -> None:
-    """A25, A42, A43"""
+    """A42"""
     error = refusal(chat(http, **fields))
     (name,) = fields
     assert (error["param"], error["code"]) == (name, "unsupported_parameter")
@@ -168,11 +230,22 @@ def test_a_known_field_that_is_not_served_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
-    "fields", [{"echo": True}, {"suffix": "x"}, {"best_of": 2}, {"logprobs": 0}, {"n": 2}]
+    "fields",
+    [
+        {"suffix": "x"},
+        {"logprobs": 21},
+        {"logprobs": -1},
+        {"n": 129},
+        {"max_tokens": -1},
+        {"best_of": 2, "n": 3},
+        {"best_of": 2, "stream": True},
+        {"prompt_embeds": "AAAA"},
+        {"use_beam_search": True},
+        {"echo": 1},
+    ],
 )
 def test_the_same_holds_for_raw_completions(http: httpx.Client, fields: dict[str, Any]) -> None:
-    (name,) = fields
-    assert refusal(complete(http, "x", **fields))["param"] == name
+    assert refusal(complete(http, "x", **fields))["param"] == next(iter(fields))
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llmservice_engine.codec.codec import Codec
+from llmservice_engine.codec.codec import Codec, Formats
 from llmservice_engine.codec.errors import NoChatTemplate, PromptError, TemplateRefused
+from llmservice_engine.codec.template import PromptOptions
+from llmservice_engine.codec.tools import hermes
 from llmservice_engine.core.errors import InvalidSettings, ModelNotFound, WeightsIncomplete
 
 MakeFolder = Callable[..., Path]
@@ -173,3 +176,65 @@ def test_folders_without_a_model_or_a_tokenizer_are_refused_by_name(
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(WeightsIncomplete, match=r"generation_config\.json"):
         Codec.load(str(folder))
+
+
+def test_sampling_defaults_may_come_from_elsewhere(odd_folder: MakeFolder, tmp_path: Path) -> None:
+    """A51"""
+    model = str(odd_folder(generation_config={"temperature": 0.6, "top_k": 20}))
+    assert Codec.load(model, generation_config="vllm").sampling_defaults.temperature is None
+    (tmp_path / "generation_config.json").write_text('{"temperature": 0.3}')
+    other = Codec.load(model, generation_config=str(tmp_path), override_generation_config={"top_p": 0.5})
+    assert (other.sampling_defaults.temperature, other.sampling_defaults.top_p) == (0.3, 0.5)
+    assert other.sampling_defaults.top_k is None
+    with pytest.raises(InvalidSettings, match=r"generation_config\.json"):
+        Codec.load(model, generation_config=str(tmp_path / "none"))
+    with pytest.raises(InvalidSettings, match="temperature"):
+        Codec.load(model, override_generation_config={"temperature": "hot"})
+
+
+def test_a_template_sees_tools_documents_and_more(odd_folder: MakeFolder) -> None:
+    template = "{{ tools | tojson }}{{ documents | tojson }}{{ mood }}{{ add_generation_prompt }}"
+    codec = Codec.load(str(odd_folder()), template)
+    options = PromptOptions(
+        tools=[{"a": 1}], documents=[{"b": 2}], add_generation_prompt=False, more={"mood": "x"}
+    )
+    assert codec.chat_prompt(CHAT, options).text == '[{"a": 1}][{"b": 2}]xFalse'
+    assert codec.chat_prompt(CHAT).text == "nullnullTrue"
+
+
+def test_a_folder_s_template_for_tools_is_used_with_tools(odd_folder: MakeFolder) -> None:
+    templates = [{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]
+    codec = Codec.load(str(odd_folder(chat_template=None, tokenizer_config={"chat_template": templates})))
+    assert codec.chat_prompt(CHAT, PromptOptions(tools=[{}])).text == "tools"
+    assert codec.chat_prompt(CHAT).text == "plain"
+
+
+def test_a_template_that_hides_the_final_message_cannot_continue_it(odd_folder: MakeFolder) -> None:
+    codec = Codec.load(str(odd_folder()), "{# nothing #}")
+    with pytest.raises(TemplateRefused, match="continued"):
+        codec.chat_prompt([{"role": "assistant", "content": "a"}], PromptOptions(continue_final_message=True))
+    with pytest.raises(PromptError, match="assistant"):
+        codec.chat_prompt([{"role": "user", "content": "a"}], PromptOptions(continue_final_message=True))
+
+
+def test_a_special_token_that_somebody_reads_leaves_its_text(odd_folder: MakeFolder) -> None:
+    model = str(odd_folder())
+    mark = dataclasses.replace(hermes.FORMAT, markers=("<|im_start|>",))
+    for formats, text in ((Formats(), "x"), (Formats(mark), "<|im_start|>x")):
+        codec = Codec.load(model, formats=formats)
+        stream = codec.text_stream()
+        assert "".join(map(stream.push, codec.text_tokens("<|im_start|>x"))) + stream.finish() == text
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[1]", "3", "plain words"])
+def test_broken_arguments_do_not_end_a_conversation_whose_template_wants_objects(
+    odd_folder: MakeFolder, arguments: str
+) -> None:
+    """A5: the model wrote them itself."""
+    template = (
+        "{% for c in messages[0].tool_calls %}{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}"
+    )
+    codec = Codec.load(str(odd_folder()), template + "{% endfor %}{% endfor %}")
+    call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+    prompt = codec.chat_prompt([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert prompt.text == f"arguments={arguments}"

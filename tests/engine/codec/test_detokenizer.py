@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llmservice_engine.codec import folder
-from llmservice_engine.codec.detokenizer import REPLACEMENT, StopStrings, TextStream
+from llmservice_engine.codec.detokenizer import REPLACEMENT, StopStrings, TextRules, TextStream
 from llmservice_engine.codec.tokenizer import Tokenizer
 
 from e2e import model
@@ -17,7 +17,7 @@ WORLD = "Žluťoučký kůň 👩‍🚀 日本語 naïve 🇨🇿, Ω≈ç√�
 
 def stream(ids: tuple[int, ...] | list[int], stops: tuple[str, ...] = ()) -> list[str]:
     """The pieces that go out, token by token, up to the end or a stop string."""
-    text = TextStream(TOKENIZER, stops)
+    text = TextStream(TOKENIZER, TextRules(stops))
     pieces = []
     for token in ids:
         pieces.append(text.push(token))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llmservice_engine.core import request
-from llmservice_engine.core.outputs import FinishReason
+from llmservice_engine.core.outputs import FinishReason, TokenDelta, TokenLogprobs
 from llmservice_engine.core.request import NewRequest
 from llmservice_engine.core.sampling_params import SamplingParams
 from llmservice_engine.core.scheduler import Scheduler
-from llmservice_engine.core.step import StepPlan, StepResult
+from llmservice_engine.core.step import Failure, StepPlan, StepResult
 
 BLOCK = 4
 
@@ -21,8 +21,11 @@ def make(*, blocks: int = 100, seqs: int = 8, budget: int = 16) -> Scheduler:
     return Scheduler(blocks=blocks, block_size=BLOCK, max_num_seqs=seqs, max_num_batched_tokens=budget)
 
 
-def add(scheduler: Scheduler, name: str, prompt: int, output: int, **params: object) -> None:
-    new = NewRequest(name, tuple(range(prompt)), SamplingParams(max_tokens=output, temperature=0, **params))  # type: ignore[arg-type]
+def add(
+    scheduler: Scheduler, name: str, prompt: int, output: int, *, priority: int = 0, **params: object
+) -> None:
+    chosen = SamplingParams(max_tokens=output, temperature=0, **params)  # type: ignore[arg-type]
+    new = NewRequest(name, tuple(range(prompt)), chosen, priority)
     scheduler.add(request.start(new, default_seed=0))
 
 
@@ -32,9 +35,24 @@ def token_at(name: str, position: int) -> int:
 
 
 def answer(plan: StepPlan) -> StepResult:
+    """Prompts are those of :func:`add`, so the rank that is told of a prompt's token is its position."""
     return StepResult(
-        {c.request_id: token_at(c.request_id, c.end) for c in plan.chunks if c.draw is not None}
+        {c.request_id: token_at(c.request_id, c.end) for c in plan.chunks if c.draw is not None},
+        prompt_logprobs={
+            c.request_id: tuple(TokenLogprobs(-1.0, token, (), ()) for token in c.score.token_ids)
+            for c in plan.chunks
+            if c.score is not None
+        },
     )
+
+
+def run(scheduler: Scheduler) -> list[TokenDelta]:
+    """To the end of all requests."""
+    deltas: list[TokenDelta] = []
+    while scheduler.has_work:
+        plan = scheduler.schedule()
+        deltas += scheduler.update(plan, answer(plan))
+    return deltas
 
 
 def shape(plan: StepPlan) -> list[tuple[str, int, int, bool]]:
@@ -86,16 +104,70 @@ def test_requests_are_admitted_in_the_order_of_arrival() -> None:
     assert [c.request_id for c in second.chunks] == ["c", "d"]
 
 
-def test_stop_token_ends_a_request_and_ignore_eos_does_not() -> None:
-    for ignore, reason in ((False, FinishReason.STOP), (True, FinishReason.LENGTH)):
-        scheduler = make()
-        add(scheduler, "a", 4, 3, stop_token_ids=frozenset({token_at("a", 5)}), ignore_eos=ignore)
-        deltas = []
-        while scheduler.has_work:
-            plan = scheduler.schedule()
-            deltas += scheduler.update(plan, answer(plan))
-        assert deltas[-1].finish_reason is reason
-        assert len(deltas) == (3 if ignore else 2)
+def test_stop_token_ends_a_request() -> None:
+    scheduler = make()
+    add(scheduler, "a", 4, 3, stop_token_ids=frozenset({token_at("a", 5)}))
+    assert [delta.finish_reason for delta in run(scheduler)] == [None, FinishReason.STOP]
+
+
+def test_a_lower_priority_number_goes_first_and_equal_ones_in_the_order_of_arrival() -> None:
+    scheduler = make(seqs=1)
+    for name, priority in (("late", 5), ("first", 0), ("second", 0), ("urgent", -1)):
+        add(scheduler, name, 4, 1, priority=priority)
+    assert [delta.request_id for delta in run(scheduler)] == ["urgent", "first", "second", "late"]
+
+
+def test_prompt_tokens_are_told_about_once_each_in_whatever_chunks_and_after_a_preemption() -> None:
+    for blocks in (100, 6):  # too few for both: one is preempted in its prompt or after it
+        scheduler = make(budget=5, blocks=blocks)
+        add(scheduler, "other", 10, 12)
+        add(scheduler, "a", 11, 8, prompt_logprobs=2)
+        (first, *others) = [delta for delta in run(scheduler) if delta.request_id == "a"]
+        assert [told.rank for told in first.prompt_logprobs] == list(range(1, 11))
+        assert not any(delta.prompt_logprobs for delta in others)
+        assert (scheduler.stats().preemptions > 0) == (blocks == 6)
+
+
+def test_without_output_tokens_the_prompt_is_computed_and_nothing_sampled() -> None:
+    scheduler = make(budget=5)
+    add(scheduler, "a", 11, 0, prompt_logprobs=0)
+    (only,) = run(scheduler)
+    assert (only.token_ids, only.finish_reason, len(only.prompt_logprobs)) == ((), FinishReason.LENGTH, 10)
+
+
+class Countdown:
+    """A constraint that lets a given number of tokens through."""
+
+    def __init__(self, tokens: int) -> None:
+        self.left = tokens
+        self.seen: list[int] = []
+
+    def start(self) -> Countdown:
+        return Countdown(self.left)
+
+    def mask(self) -> bytes:
+        raise NotImplementedError
+
+    def advance(self, token_id: int) -> None:
+        self.seen.append(token_id)
+        self.left -= 1
+
+    def rollback(self, tokens: int) -> None:
+        raise NotImplementedError
+
+    @property
+    def finished(self) -> bool:
+        return self.left == 0
+
+
+def test_a_constraint_follows_each_output_token_once_also_over_a_preemption_and_ends_the_text() -> None:
+    scheduler = make(blocks=5, budget=100)
+    add(scheduler, "a", 8, 8)
+    add(scheduler, "b", 7, 8, constraint=Countdown(6))
+    deltas = [delta for delta in run(scheduler) if delta.request_id == "b"]
+    assert scheduler.stats().preemptions
+    assert [delta.token_ids for delta in deltas] == [(token_at("b", 7 + n),) for n in range(6)]
+    assert deltas[-1].finish_reason is FinishReason.STOP
 
 
 def test_the_last_admitted_is_preempted_when_blocks_run_out() -> None:
@@ -143,11 +215,14 @@ def test_aborting_frees_blocks_and_says_nothing_more() -> None:
 def test_a_failed_sequence_ends_with_the_reason_and_its_neighbours_go_on() -> None:
     scheduler = make()
     add(scheduler, "bad", 4, 5)
+    add(scheduler, "vain", 4, 5)
     add(scheduler, "good", 4, 5)
     plan = scheduler.schedule()
-    deltas = scheduler.update(plan, StepResult({"good": 9}, {"bad": "not finite"}))
+    errors = {"bad": Failure("not finite"), "vain": Failure("nothing fits", of_request=True)}
+    deltas = scheduler.update(plan, StepResult({"good": 9}, errors))
     assert [(d.request_id, d.token_ids, d.finish_reason, d.error) for d in deltas] == [
         ("bad", (), FinishReason.ERROR, "not finite"),
+        ("vain", (), FinishReason.REFUSED, "nothing fits"),
         ("good", (9,), None, None),
     ]
     assert scheduler.request_ids == ("good",)

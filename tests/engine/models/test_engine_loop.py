@@ -104,7 +104,7 @@ def test_a_request_that_cannot_be_served_is_answered_with_the_reason(client: Cli
     client.loop.submit(ask("fine"))
     client.until(lambda: client.finished("fine") is FinishReason.LENGTH)
     (refused,) = client.of("too long")
-    assert refused.finish_reason is FinishReason.ERROR
+    assert refused.finish_reason is FinishReason.REFUSED
     assert "503 tokens" in str(refused.error)
 
 

@@ -9,7 +9,7 @@ import torch
 from llmservice_engine.core.sampling_params import SamplingParams
 from llmservice_engine.core.step import Draw
 from llmservice_engine.sampling.noise import uniform
-from llmservice_engine.sampling.sampler import sample
+from llmservice_engine.sampling.sampler import NoToken, sample
 
 VOCABULARY = 3000
 
@@ -26,7 +26,7 @@ def counts(logits: torch.Tensor, tries: int, **params: object) -> dict[int, int]
     draws = [draw(seed=7, position=n, **params) for n in range(tries)]
     found: dict[int, int] = {}
     for token in sample(logits.expand(tries, -1), draws):
-        assert token is not None
+        assert not isinstance(token, NoToken)
         found[token] = found.get(token, 0) + 1
     return found
 
@@ -111,4 +111,4 @@ def test_logits_that_are_not_finite_give_no_token_and_leave_neighbours_alone(bad
     wanted = logits.argmax(-1).tolist()
     logits[1, 17] = bad
     for params in ({"temperature": 0.0}, {"temperature": 1e-3}, {"temperature": 1e-3, "top_p": 0.9}):
-        assert sample(logits, [draw(**params)] * 3) == [wanted[0], None, wanted[2]]
+        assert sample(logits, [draw(**params)] * 3) == [wanted[0], NoToken.NOT_FINITE, wanted[2]]

@@ -214,7 +214,8 @@ def test_flags_without_a_field_go_on_in_their_order_json_and_lists_among_them() 
     made = converts(
         deployment(("--model", "org/Llama", *flags), c_resources={"limits": {"nvidia.com/gpu": 2}})
     )
-    assert made.spec["engine"]["args"] == [*flags[:7], *flags[9:]], (
+    assert made.spec["engine"]["toolCallParser"] == "llama3_json"
+    assert made.spec["engine"]["args"] == [*flags[2:7], *flags[9:]], (
         "128k is vLLM's spelling, not ours: still a flag"
     )
     assert made.spec["engine"]["tensorParallelSize"] == 2

@@ -187,6 +187,17 @@ def test_arguments_are_a_command_line_that_the_engine_takes() -> None:
     assert parsed.max_model_len == 1024, "of a repeated flag the last one counts"
 
 
+def test_tool_and_reasoning_settings_reach_the_engine_as_its_flags() -> None:
+    typed = {"enableAutoToolChoice": True, "toolCallParser": "hermes", "reasoningParser": "qwen3"}
+    _, *arguments = world.engine(world.rendered(world.wanted(engine=typed), world.seen()))["args"]
+    parsed = settings.parse_args(arguments)
+    assert (parsed.enable_auto_tool_choice, parsed.tool_call_parser, parsed.reasoning_parser) == (
+        True,
+        "hermes",
+        "qwen3",
+    )
+
+
 def test_pod_has_time_for_pre_stop_drain_and_exit() -> None:
     children = world.rendered(world.wanted(rollout={"drainTimeout": "5m"}), world.seen())
     pre_stop = world.engine(children)["lifecycle"]["preStop"]["sleep"]["seconds"]

@@ -55,11 +55,11 @@ class Flags:
         found: dict[str, Any] = {}
         for name in settings.resource_fields():
             given = [one for one in self._given if one.name == name]
-            if not given or len(given[-1].values) != 1:
+            if not given or len(given[-1].values) > 1:
                 continue
-            value = self._filled(given[-1].values[0])
+            values = map(self._filled, given[-1].values)  # none for a switch
             try:
-                parsed = settings.parse_args(["--model", "m", settings.flag(name), value])
+                parsed = settings.parse_args(["--model", "m", settings.flag(name), *values])
             except settings.SettingsError:
                 continue  # vLLM may know it: it stays a flag
             found[to_camel(name)] = getattr(parsed, name)

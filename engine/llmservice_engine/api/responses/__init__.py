@@ -1,0 +1,1 @@
+"""``/v1/responses``: OpenAI's newer shape of a chat. Nothing is stored: each request brings its whole input."""

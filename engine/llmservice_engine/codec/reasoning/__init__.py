@@ -1,0 +1,1 @@
+"""How models mark their reasoning: ``<think>`` and ``</think>``, which the prompt may have opened already."""

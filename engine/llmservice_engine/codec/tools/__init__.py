@@ -1,0 +1,1 @@
+"""How models write tool calls: one file a format, and :mod:`registry` that names them."""
