@@ -28,8 +28,10 @@ from llmservice_engine.core.outputs import EngineInfo
 from llmservice_engine.device import memory
 from llmservice_engine.device.model_runner import ModelRunner
 from llmservice_engine.models import folder as model_folder
-from llmservice_engine.models import registry, weights
+from llmservice_engine.models import registry
 from llmservice_engine.models.registry import Decoder
+from llmservice_engine.models.weights import checkpoint
+from llmservice_engine.models.weights import registry as formats
 from llmservice_engine.ops import linear
 from llmservice_engine.ops.attention.choose import choose
 from llmservice_engine.ops.attention.interface import allocate
@@ -58,6 +60,8 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     progress("configuration")
     config = {**model_folder.read_config(folder), **settings.hf_overrides}
     shape = _shape(config)
+    gguf = model_folder.gguf_file(folder, settings.load_format)
+    formats.check(config, settings.quantization, gguf=gguf is not None)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and "OMP_NUM_THREADS" not in os.environ:  # else the user has decided
         torch.set_num_threads(memory.threads())
@@ -84,7 +88,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
             max_model_len=plan.max_model_len,
             vocabulary=shape.vocabulary,
             eos_token_ids=model_folder.eos_token_ids(
-                config, model_folder.read_optional(folder / "generation_config.json")
+                config, model_folder.read_optional(model_folder.home(folder) / "generation_config.json")
             ),
             dtype=dtype,
             device=device,
@@ -172,8 +176,8 @@ def _model(
     model = registry.build(shape, config, dtype, device)
     if settings.load_format == "dummy":
         progress("random weights")
-        weights.randomise(model.targets(), settings.seed)
+        checkpoint.randomise(model.targets(), settings.seed)
     else:
-        weights.load(folder, model.targets(), model.unused, progress)
+        checkpoint.load(folder, model.targets(), model.unused, progress, settings.load_format)
     model.finish()
     return model
