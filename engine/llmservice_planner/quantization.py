@@ -152,7 +152,9 @@ def _compressed_tensors(given: Mapping[str, Any]) -> Quantization:
 def strategy(weights: Mapping[str, Any]) -> str:
     """Which weights share a scale in compressed-tensors: a ``tensor``, ``channel``, ``group`` or ``block`` of them."""
     size = weights.get("group_size")
-    return str(weights.get("strategy") or ("tensor" if size is None else "channel" if size == -1 else "group"))
+    return str(
+        weights.get("strategy") or ("tensor" if size is None else "channel" if size == -1 else "group")
+    )
 
 
 def orders_columns(weights: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ class Tokenizer:
     def load(cls, folder: ModelFolder) -> Tokenizer:
         """Raises WeightsIncomplete where ``tokenizer.json`` cannot be read."""
         try:
-            backend = tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER_FILE))
+            backend = folder.backend or tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER_FILE))
         except Exception as error:  # noqa: BLE001 (the Rust side raises bare Exception)
             raise WeightsIncomplete(
                 f"{folder.path / TOKENIZER_FILE} cannot be read: {error}", hint="copy the file again"

@@ -59,9 +59,8 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     folder = Path(settings.model)
     progress("configuration")
     config = {**model_folder.read_config(folder), **settings.hf_overrides}
-    shape = _shape(config)
     gguf = model_folder.gguf_file(folder, settings.load_format)
-    formats.check(config, settings.quantization, gguf=gguf is not None)
+    shape = _shape(config, settings.quantization, gguf=gguf is not None)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and "OMP_NUM_THREADS" not in os.environ:  # else the user has decided
         torch.set_num_threads(memory.threads())
@@ -105,7 +104,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     )
 
 
-def _shape(config: Mapping[str, Any]) -> ModelShape:
+def _shape(config: Mapping[str, Any], quantization: str | None, *, gguf: bool) -> ModelShape:
     """The planner can size more architectures than are served here."""
     name = next(iter(config.get("architectures") or ()), "(none)")
     if name not in registry.DECODERS:
@@ -114,6 +113,7 @@ def _shape(config: Mapping[str, Any]) -> ModelShape:
             hint="use a model of a served architecture",
         )
     try:
+        formats.check(config, quantization, gguf=gguf)
         return model_shape.from_config(config)
     except model_shape.ShapeError as error:
         raise UnsupportedArchitecture(str(error), hint="use a model of a served architecture") from None

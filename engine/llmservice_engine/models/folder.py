@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llmservice_engine.core.errors import ModelNotFound, WeightsIncomplete
+from llmservice_engine.core.errors import InvalidSettings, ModelNotFound, WeightsIncomplete
 from llmservice_engine.models import gguf
 
 GGUF = ".gguf"
@@ -29,7 +29,9 @@ def read_config(model: Path) -> Mapping[str, Any]:
     file = home(model) / "config.json"
     found = gguf_file(model)
     given = read_json(file) if file.is_file() else {}
-    if found is not None and "architectures" not in given:  # beside GGUF files often stands no more than a stub
+    if (
+        found is not None and "architectures" not in given
+    ):  # beside GGUF files often stands no more than a stub
         return gguf.config(found)
     if not file.is_file():
         raise ModelNotFound(
@@ -50,8 +52,11 @@ def gguf_file(model: Path, load_format: str = "auto") -> Path | None:
 
     Raises:
         ModelNotFound: the folder holds several, or none although ``load_format`` says ``gguf``.
+        InvalidSettings: ``model`` is such a file although ``load_format`` says ``safetensors``.
     """
     if model.suffix == GGUF:
+        if load_format == "safetensors":
+            raise InvalidSettings(f"--load-format safetensors: {model} is a GGUF file", hint="leave it out")
         return model
     if load_format == "safetensors" or (load_format != "gguf" and any(model.glob("*.safetensors*"))):
         return None

@@ -38,24 +38,23 @@ class File:
         """Raises WeightsIncomplete where it cannot be read."""
         self.path = path
         try:
-            self._reader = gguf.GGUFReader(path)
-            fields = {name: field.contents() for name, field in self._reader.fields.items()}
+            reader = gguf.GGUFReader(path)
+            fields = {name: field.contents() for name, field in reader.fields.items()}
         except Exception as error:  # noqa: BLE001 (the library raises whatever damage leads to)
             raise WeightsIncomplete(
                 f"{path} is damaged or is no GGUF file: {error}", hint="copy the file again"
             ) from None
         self._fields: Mapping[str, Any] = fields
+        self.tensors: Mapping[str, Tensor] = {tensor.name: tensor for tensor in reader.tensors}
         self.architecture = str(self.field("general.architecture"))
-
-    @property
-    def tensors(self) -> Mapping[str, Tensor]:
-        return {tensor.name: tensor for tensor in self._reader.tensors}
 
     def field(self, name: str, default: Any = None) -> Any:
         """Raises WeightsIncomplete where there is neither the field nor a default."""
         found = self._fields.get(name, default)
         if found is None:
-            raise WeightsIncomplete(f"{self.path} has no {name} in its metadata", hint="use another GGUF file")
+            raise WeightsIncomplete(
+                f"{self.path} has no {name} in its metadata", hint="use another GGUF file"
+            )
         return found
 
     def own(self, name: str, default: Any = None) -> Any:
@@ -69,7 +68,9 @@ class File:
         return found
 
 
-@functools.lru_cache(maxsize=1)  # the metadata of a large vocabulary takes seconds, and three parts ask for it
+@functools.lru_cache(
+    maxsize=1
+)  # the metadata of a large vocabulary takes seconds, and three parts ask for it
 def opened(path: Path) -> File:
     """Raises WeightsIncomplete where the file cannot be read."""
     return File(path)
@@ -91,7 +92,8 @@ def config(path: Path) -> dict[str, Any]:
         )
     if file.field("split.count", 1) > 1:
         raise UnsupportedArchitecture(
-            f"{path} is one of {file.field('split.count')} parts", hint="join them with llama-gguf-split --merge"
+            f"{path} is one of {file.field('split.count')} parts",
+            hint="join them with llama-gguf-split --merge",
         )
     tensors = file.tensors
     heads, hidden = file.own("attention.head_count"), file.own("embedding_length")
@@ -111,7 +113,6 @@ def config(path: Path) -> dict[str, Any]:
         "tie_word_embeddings": "output.weight" not in tensors,
         "attention_bias": "blk.0.attn_q.bias" in tensors,
         "dtype": _dtype(tensors),
-        "bos_token_id": file.field("tokenizer.ggml.bos_token_id", -1),
         "eos_token_id": [
             file.field(f"tokenizer.ggml.{kind}_token_id")
             for kind in ("eos", "eot")

@@ -1,7 +1,7 @@
 """Matrix products with the checkpoint's weights, and the one place that makes them.
 
-Every layer asks a :class:`Maker` for its products. A quantised (``models/weights/linear.py``) or a sharded kind of product
-is a class with the methods of :class:`Linear` and a maker that returns it; no layer changes.
+Every layer asks a :class:`Maker` for its products. A quantised or a sharded kind of product is a class with the methods
+of :class:`Linear` and a maker that returns it (``models/weights/linear.py``); no layer changes.
 """
 
 from __future__ import annotations

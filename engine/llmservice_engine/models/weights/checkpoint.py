@@ -119,9 +119,13 @@ def _tensors(file: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _copy(name: str, file: Path, target: Tensor, tensor: Tensor) -> None:
-    if name.endswith(_ONE_FOR_ALL):  # one figure for the whole matrix stands for each row's; sides of 1 come and go
-        tensor = tensor.expand(target.shape) if tensor.numel() == 1 else tensor
-        tensor = tensor.view(target.shape) if tensor.squeeze().shape == target.squeeze().shape else tensor
+    if name.endswith(
+        _ONE_FOR_ALL
+    ):  # one figure for the whole matrix stands for each row's; sides of 1 come and go
+        if tensor.numel() == 1:
+            tensor = tensor.reshape(()).expand(target.shape)
+        elif tensor.squeeze().shape == target.squeeze().shape:
+            tensor = tensor.reshape(target.shape)
     if tensor.shape != target.shape:
         raise WeightsIncomplete(
             f"{name} in {file} has shape {list(tensor.shape)}, config.json asks for {list(target.shape)}",

@@ -117,7 +117,7 @@ def _scheme(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(schemes, Mapping) or len(schemes) != 1:
         found = len(schemes) if isinstance(schemes, Mapping) else schemes
         raise interface.refusal("number of config_groups", found, (1,))
-    (scheme,) = schemes.values()
+    scheme: Mapping[str, Any] = next(iter(schemes.values()))
     if list(scheme.get("targets") or ()) != ["Linear"]:
         raise interface.refusal("targets", scheme.get("targets"), (["Linear"],))
     if not isinstance(scheme.get("weights"), Mapping):

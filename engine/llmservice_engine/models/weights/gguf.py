@@ -41,6 +41,7 @@ def tensors(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
                     hint="use a file in F16, BF16, Q8_0, Q6_K, Q5_K, Q4_K or Q4_0",
                 ) from None
             yield ours, _unpermuted(file, name, weight)
+    metadata.opened.cache_clear()  # nobody else will ask, and a large vocabulary is large
 
 
 def _names(file: File, wanted: Iterable[str]) -> dict[str, list[tuple[str, int | None]]]:
@@ -67,4 +68,4 @@ def _unpermuted(file: File, name: str, weight: Tensor) -> Tensor:
             f"{name} in {file.path} has {len(weight)} rows, which are no {heads} heads of even width",
             hint="copy the file again",
         )
-    return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).reshape(weight.shape)
+    return weight.reshape(heads, -1, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)

@@ -30,9 +30,7 @@ class Gptq:
         other = [rule for rule in given.get("dynamic") or () if not str(rule).startswith("-:")]
         if other:
             raise interface.refusal("dynamic", other[0], ("rules that begin with -:",))
-        return cls(
-            bits, interface.group_of(given), bool(given.get("desc_act")), 1 if form == "gptq" else 0
-        )
+        return cls(bits, interface.group_of(given), bool(given.get("desc_act")), 1 if form == "gptq" else 0)
 
     def tensors(self, module: Module) -> Mapping[str, Stored]:
         packed = 32 // self.bits

@@ -19,7 +19,13 @@ class QuantizedLinear:
     """Several modules of the checkpoint side by side. Those that it leaves unquantised may be among them."""
 
     def __init__(
-        self, modules: Sequence[Module], plain: frozenset[str], method: Method, make: DenseMaker, *, bias: bool
+        self,
+        modules: Sequence[Module],
+        plain: frozenset[str],
+        method: Method,
+        make: DenseMaker,
+        *,
+        bias: bool,
     ) -> None:
         """``plain``: the names of unquantised modules."""
         self._modules = modules
@@ -33,7 +39,9 @@ class QuantizedLinear:
             if module.name not in plain
         }
         self._plain = {
-            module.name: make.tensor(module.rows, module.columns) for module in modules if module.name in plain
+            module.name: make.tensor(module.rows, module.columns)
+            for module in modules
+            if module.name in plain
         }
         self._bias = make.tensor(sum(module.rows for module in modules)) if bias else None
 
@@ -42,7 +50,7 @@ class QuantizedLinear:
         for name, tensors in self._stored.items():
             found.update({f"{name}.{kind}": tensor for kind, tensor in tensors.items()})
         if self._bias is not None:
-            views = self._bias.split([module.rows for module in self._modules])
+            views = torch.split(self._bias, [module.rows for module in self._modules])
             found.update({f"{one.name}.bias": view for one, view in zip(self._modules, views, strict=True)})
         return found
 
