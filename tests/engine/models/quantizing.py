@@ -161,7 +161,7 @@ def _awq_order(rows: int) -> list[int]:
 
 def gptq(bits: int, group: int, *, symmetric: bool = False, scattered: bool = False, version: int = 1) -> Format:
     def quantise(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        rows, columns = weight.shape
+        columns = weight.shape[1]
         size = columns if group == -1 else group
         numbers = torch.Generator().manual_seed(columns)
         order = torch.randperm(columns, generator=numbers) if scattered else torch.arange(columns)

@@ -98,15 +98,15 @@ def groups(module: Module, size: int | None, *, rows: int = 1, columns: int = 1)
     Raises:
         UnsupportedArchitecture: one of the three does not divide the module's sides.
     """
-    for side, length, parts, what in (
-        ("columns", module.columns, size or 1, "groups"),
-        ("columns", module.columns, columns, "packs"),
-        ("rows", module.rows, rows, "packs"),
+    for side, length, parts, how in (
+        ("columns", module.columns, size or 1, "in groups of"),
+        ("columns", module.columns, columns, "packed by"),
+        ("rows", module.rows, rows, "packed by"),
     ):
         if length % parts:
             raise UnsupportedArchitecture(
-                f"{module.name} has {length} {side}, which are no whole number of {what} of {parts}",
-                hint="use a checkpoint that is quantised with a divisor of it, or one that leaves this module out",
+                f"{module.name} has {length} {side} and cannot be quantised {how} {parts}: that is no divisor",
+                hint="use a checkpoint that is quantised by a divisor of it, or one that leaves this module out",
             )
     return 1 if size is None else module.columns // size
 
