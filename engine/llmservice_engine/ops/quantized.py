@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from llmservice_engine.ops.linear import Product
+
+PIECE = 2**20  # weights that exist dequantised at once, where a block of rows has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +30,26 @@ class QuantizedMatrix:
     offset: int = 0  # the zero of all groups where there are no ``zeros``
     group_of: Tensor | None = None  # [columns]: each one's group, where groups do not follow each other
 
+    def __len__(self) -> int:
+        return self.rows
+
 
 def choose(matrices: Sequence[QuantizedMatrix | Tensor], bias: Tensor | None, dtype: torch.dtype) -> Product:
     """The product with all ``matrices`` [rows, in], side by side. A kernel for a device is chosen here.
 
-    The reference makes the whole weight anew in each call, and keeps none.
+    The reference makes a piece of the weight at a time, in each call anew, and keeps none.
     """
+    pieces: list[QuantizedMatrix | Tensor] = []
+    for one in matrices:
+        pieces += [one] if isinstance(one, Tensor) else _pieces(one)
+    ends = list(itertools.accumulate(len(one) for one in pieces))
 
     def product(x: Tensor) -> Tensor:
-        weights = [one if isinstance(one, Tensor) else dequantise(one, dtype) for one in matrices]
-        return functional.linear(x, weights[0] if len(weights) == 1 else torch.cat(weights), bias)
+        out = x.new_empty(len(x), ends[-1])
+        for piece, end in zip(pieces, ends, strict=True):
+            weight = piece if isinstance(piece, Tensor) else dequantise(piece, dtype)
+            out[:, end - len(piece) : end] = functional.linear(x, weight)
+        return out if bias is None else out.add_(bias)
 
     return product
 
@@ -64,6 +78,24 @@ def unpack(packed: Tensor, bits: int) -> Tensor:
     if bits == 8:
         return packed
     return torch.stack((packed & 15, packed >> 4), -1).flatten(-2)
+
+
+def _pieces(matrix: QuantizedMatrix) -> list[QuantizedMatrix]:
+    """Views of some rows each, of whole blocks."""
+    block = max(2, matrix.block[0])  # packed zeros lie in pairs of rows
+    step = max(1, PIECE // matrix.columns // block) * block
+    return [_rows(matrix, first, min(first + step, matrix.rows)) for first in range(0, matrix.rows, step)]
+
+
+def _rows(matrix: QuantizedMatrix, first: int, end: int) -> QuantizedMatrix:
+    block, in_byte = matrix.block[0], 8 // matrix.bits
+    return dataclasses.replace(
+        matrix,
+        rows=end - first,
+        codes=matrix.codes[first:end],
+        scales=matrix.scales[first // block : -(-end // block)],
+        zeros=None if matrix.zeros is None else matrix.zeros[:, first // in_byte : -(-end // in_byte)],
+    )
 
 
 def _spread(each: Tensor, matrix: QuantizedMatrix) -> Tensor:
