@@ -128,7 +128,7 @@ def _copy(name: str, file: Path, target: Tensor, tensor: Tensor) -> None:
             tensor = tensor.reshape(target.shape)
     if tensor.shape != target.shape:
         raise WeightsIncomplete(
-            f"{name} in {file} has shape {list(tensor.shape)}, config.json asks for {list(target.shape)}",
+            f"{name} in {file} has shape {list(tensor.shape)}, the configuration asks for {list(target.shape)}",
             hint="check that config.json belongs to these weights",
         )
     if tensor.dtype is not target.dtype and not {tensor.dtype, target.dtype} <= _CONVERTED:
