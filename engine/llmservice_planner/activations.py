@@ -13,7 +13,7 @@ from llmservice_planner.dimensions import DTYPE_BYTES, ModelShape
 Kind = Literal["gpu", "cpu"]
 
 GATHER_TOKENS = 16_384  # that grouped attention gathers at once, where no sequence is longer (ops/attention)
-DEQUANTISED = 2**20  # weights that exist as numbers at once (ops/quantized.py), or a row of blocks where that is more
+DEQUANTISED = 2**20  # weights that are numbers at once (ops/quantized.py); a row of blocks where that is more
 DEQUANTISED_BYTES = 16  # of each: its code unpacked, its number, its scale and its zero point in fp32
 SAMPLER_ROWS = 32  # sequences whose fp32 and fp64 copies of the logits exist at once (sampling/sampler.py)
 

@@ -38,6 +38,9 @@ def read(file: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
 
     try:
         made = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+        if split in _LLAMA3 and metadata.field("tokenizer.ggml.add_bos_token", True):
+            made.add_bos_token = True  # as llama.cpp does: older files do not say it
+            made.update_post_processor()
     except Exception as error:  # noqa: BLE001 (whatever an incomplete vocabulary leads to)
         raise WeightsIncomplete(
             f"{file}: no tokenizer can be made from its metadata: {type(error).__name__}: {error}",

@@ -80,4 +80,6 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
     Raises:
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
-    return Transformer(shape, DECODERS[shape.architecture](shape, config), weights.maker(config, dtype, device))
+    return Transformer(
+        shape, DECODERS[shape.architecture](shape, config), weights.maker(config, dtype, device)
+    )

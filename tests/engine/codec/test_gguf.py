@@ -64,7 +64,8 @@ def test_a_llama_3_text_begins_with_the_start_token_though_the_file_does_not_say
     split = {"tokenizer.ggml.pre": "llama-bpe"}
     codec = Codec.load(str(gguf_files.write("llama", Kind.F32, tmp_path, **vocabulary, **split)))
     spelled = [vocabulary["tokenizer.ggml.tokens"][token] for token in codec.text_tokens("abc ab 1234")]
-    assert spelled == ["<s>", "abc", "Ġ", "ab", "Ġ", "12", "3", "4"]  # "abc" is whole though nothing merges to it
+    # "abc" is whole though nothing merges to it.
+    assert spelled == ["<s>", "abc", "Ġ", "ab", "Ġ", "12", "3", "4"]
 
 
 def test_a_sentencepiece_vocabulary_merges_by_its_scores(tmp_path: Path) -> None:

@@ -15,7 +15,13 @@ from safetensors.torch import load_file
 from tests.engine.models import families
 from tests.engine.models.families import SMALL, Family
 
-SIZES = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "head_dim": 64, "rms_norm_eps": 1e-5}
+SIZES = {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "head_dim": 64,
+    "rms_norm_eps": 1e-5,
+}
 ROUTED = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "norm_topk_prob": True}
 FAMILIES = {
     "llama": Family("llama", SIZES),
@@ -78,7 +84,9 @@ def stored(weight: np.ndarray, kind: Kind) -> np.ndarray:
         pass
     size, in_bytes = gguf.GGML_QUANT_SIZES[kind]
     numbers = np.random.default_rng(weight.size)
-    blocks = numbers.integers(0, 256, (*weight.shape[:-1], weight.shape[-1] // size, in_bytes), dtype=np.uint8)
+    blocks = numbers.integers(
+        0, 256, (*weight.shape[:-1], weight.shape[-1] // size, in_bytes), dtype=np.uint8
+    )
     scale = np.frombuffer(np.float16(0.0005).tobytes(), dtype=np.uint8)
     places = {Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (in_bytes - 2,)}[kind]
     for place in places:  # d, and the scale of the least values

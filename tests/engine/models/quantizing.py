@@ -33,7 +33,9 @@ class Format:
     quantise: Quantise
 
 
-def write(family: Family, form: Format, folder: Path, left_out: Callable[[str], bool] = lambda _: False) -> Path:
+def write(
+    family: Family, form: Format, folder: Path, left_out: Callable[[str], bool] = lambda _: False
+) -> Path:
     """Two checkpoints: ``folder / "quantised"`` and ``folder / "plain"``, of equal logits. Returns the former."""
     families.write(family, folder / "plain")
     tensors = load_file(folder / "plain" / "model.safetensors")
@@ -159,7 +161,9 @@ def _awq_order(rows: int) -> list[int]:
     return [first + place for first in range(0, rows, 8) for place in (0, 2, 4, 6, 1, 3, 5, 7)]
 
 
-def gptq(bits: int, group: int, *, symmetric: bool = False, scattered: bool = False, version: int = 1) -> Format:
+def gptq(
+    bits: int, group: int, *, symmetric: bool = False, scattered: bool = False, version: int = 1
+) -> Format:
     def quantise(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         columns = weight.shape[1]
         size = columns if group == -1 else group

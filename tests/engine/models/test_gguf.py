@@ -36,15 +36,15 @@ def test_a_plain_file_says_what_its_safetensors_say(name: str, tmp_path: Path) -
     assert_like_its_safetensors(gguf_files.write(name, Kind.F32, tmp_path))
 
 
-@pytest.mark.parametrize("kind", [Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_0, Kind.Q4_1, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K])
+@pytest.mark.parametrize(
+    "kind", [Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_0, Kind.Q4_1, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K]
+)
 def test_every_type_says_what_transformers_reads(kind: Kind, tmp_path: Path) -> None:
     file = gguf_files.write("llama", kind, tmp_path)
     reference = AutoModelForCausalLM.from_pretrained(
         tmp_path, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
     )
-    torch.testing.assert_close(
-        logits(file), families.logits_of(reference, PROMPT), rtol=0, atol=BOUND
-    )
+    torch.testing.assert_close(logits(file), families.logits_of(reference, PROMPT), rtol=0, atol=BOUND)
 
 
 @pytest.mark.parametrize("kind", ["linear", "yarn"])

@@ -142,7 +142,9 @@ def test_modules_that_are_left_out_stay_plain_even_within_a_merged_product(
 
 def test_a_head_may_be_quantised(tmp_path: Path) -> None:
     form = FORMATS["compressed-tensors, w4a16"]()
-    folder = quantizing.write(FAMILIES["llama"], Format({**form.config, "ignore": []}, form.quantise), tmp_path)
+    folder = quantizing.write(
+        FAMILIES["llama"], Format({**form.config, "ignore": []}, form.quantise), tmp_path
+    )
     tensors = load_file(folder / "model.safetensors")
     stored, plain = form.quantise(tensors.pop("lm_head.weight"))
     quantizing.save({**tensors, **{f"lm_head.{kind}": one for kind, one in stored.items()}}, folder)
@@ -206,9 +208,7 @@ def test_what_is_not_served_is_named_with_what_is(
     name: str, change: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     form = FORMATS[name]()
-    folder = quantizing.write(
-        FAMILIES["llama"], Format({**form.config, **change}, form.quantise), tmp_path
-    )
+    folder = quantizing.write(FAMILIES["llama"], Format({**form.config, **change}, form.quantise), tmp_path)
     assert named in refusal(folder, UnsupportedArchitecture).message
 
 
@@ -235,7 +235,9 @@ def test_a_scheme_of_compressed_tensors_that_is_not_served_is_named(
         assert text in refusal(folder, UnsupportedArchitecture).message
 
 
-@pytest.mark.parametrize("kind", ["gptq.qweight", "gptq.scales", "awq.qzeros", "fp8, blocks.weight_scale_inv"])
+@pytest.mark.parametrize(
+    "kind", ["gptq.qweight", "gptq.scales", "awq.qzeros", "fp8, blocks.weight_scale_inv"]
+)
 def test_a_tensor_too_few_or_of_another_shape_is_named(kind: str, tmp_path: Path) -> None:
     form, part = kind.split(".")
     folder = quantizing.write(FAMILIES["llama"], FORMATS[form](), tmp_path)
