@@ -55,8 +55,7 @@ FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
         {"tie_word_embeddings": True},
         {"attention_bias": True, "mlp_bias": True},
         {"head_dim": 64},
-        {"quantization_config": AWQ},
-        pytest.param({"quantization_config": FP8}, marks=pytest.mark.full),
+        *(pytest.param({"quantization_config": one}, marks=pytest.mark.full) for one in (AWQ, FP8)),
     ],
     ids=["untied", "tied", "biases", "wide heads", "awq", "fp8"],
 )

@@ -93,7 +93,9 @@ def test_logits_are_those_of_the_plain_checkpoint(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["fp8, blocks", "awq", "gptq", "compressed-tensors, w4a16"])
-@pytest.mark.parametrize("family", OTHER_FAMILIES)
+@pytest.mark.parametrize(
+    "family", [OTHER_FAMILIES[0], *(pytest.param(one, marks=pytest.mark.full) for one in OTHER_FAMILIES[1:])]
+)
 def test_experts_merged_matrices_and_biases_are_quantised_too(family: str, name: str, tmp_path: Path) -> None:
     kind = FAMILIES[family]
     sizes = {"moe_intermediate_size": 32} if family == "qwen3 moe" else {}
