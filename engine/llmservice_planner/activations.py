@@ -13,6 +13,8 @@ from llmservice_planner.dimensions import DTYPE_BYTES, ModelShape
 Kind = Literal["gpu", "cpu"]
 
 GATHER_TOKENS = 16_384  # that grouped attention gathers at once, where no sequence is longer (ops/attention)
+DEQUANTISED = 2**20  # weights that are numbers at once (ops/quantized.py); a row of blocks where that is more
+DEQUANTISED_BYTES = 16  # of each: its code unpacked, its number, its scale and its zero point in fp32
 SAMPLER_ROWS = 32  # sequences whose fp32 and fp64 copies of the logits exist at once (sampling/sampler.py)
 
 
@@ -34,10 +36,11 @@ def step_bytes(
         shape.rotations * max_model_len * 2 * shape.head_dim * size
     )  # cosines and sines of every position
     logits = _logits(shape, kind, size, step_sequences)
-    attention = 0
+    reference = 0
     if kind == "cpu":
-        attention = _gather(shape, size, kv_dtype, step_tokens, step_sequences, max_model_len, devices)
-    return layer + rotations + logits + attention
+        reference = _gather(shape, size, kv_dtype, step_tokens, step_sequences, max_model_len, devices)
+        reference += _dequantised(shape)
+    return layer + rotations + logits + reference
 
 
 def layer_width(shape: ModelShape, devices: int = 1) -> int:
@@ -65,6 +68,13 @@ def _logits(shape: ModelShape, kind: Kind, size: int, sequences: int) -> int:
     if kind == "gpu":
         return 3 * 4 * sequences * shape.vocabulary
     return shape.vocabulary * (sequences * size + min(sequences, SAMPLER_ROWS) * (4 + 4 + 8))
+
+
+def _dequantised(shape: ModelShape) -> int:
+    if shape.quantization is None:
+        return 0
+    widest = max(shape.hidden, shape.intermediate, shape.heads * shape.head_dim)
+    return DEQUANTISED_BYTES * max(DEQUANTISED, (shape.quantization.rows or 1) * widest)
 
 
 def _gather(

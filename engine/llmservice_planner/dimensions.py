@@ -145,7 +145,7 @@ class ModelShape:
         everywhere = range(self.layers)
         yield Weight("model.embed_tokens", self.vocabulary, self.hidden, "vocabulary")
         if not self.tied_embeddings:
-            yield Weight("lm_head", self.vocabulary, self.hidden, "vocabulary")
+            yield Weight("lm_head", self.vocabulary, self.hidden, "vocabulary", linear=True)
         yield Weight("model.norm", self.hidden)
         yield Weight("norms", self.hidden, layers=everywhere, copies=self.norms)
         yield from self._latent(self.latent) if self.latent is not None else self._attention()
@@ -215,7 +215,7 @@ class ModelShape:
         plain = rows * columns * size * weight.copies
         if self.quantization is None or not weight.linear:
             return plain * (1 if weight.layers is None else len(weight.layers))
-        quantised = self.quantization.matrix_bytes(rows, columns) * weight.copies
+        quantised = self.quantization.matrix_bytes(rows, columns, size) * weight.copies
         return sum(
             plain if self.quantization.leaves_out(module) else quantised for module in weight.modules()
         )

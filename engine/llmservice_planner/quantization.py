@@ -17,27 +17,31 @@ _MXFP4_BLOCK = 32  # OCP Microscaling Formats 1.0: 32 elements of 4 bits share o
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How the matrices of linear layers are stored. Embeddings, head, norms, routers and biases are not."""
+    """How the matrices of linear layers are stored. Embeddings, norms, routers and biases are not."""
 
     method: str
     bits: int  # of one weight
     rows: int | None = 1  # output channels that share a scale; None: all of them
     columns: int | None = None  # input channels that share a scale; None: all of them
-    scale_bits: float = 0  # of one such group: its scale and its zero point
+    scale_bits: float | None = None  # of one such group's scale; None: the scale is of the model's type
+    zero_bits: int = 0  # of its zero point
     column_bits: int = 0  # for every input channel of a matrix: GPTQ's g_idx
-    left_out: tuple[
-        str, ...
-    ] = ()  # modules that stay as they are: names, parts of names, or ``re:`` patterns
-    only: str = ""  # where not empty: only modules whose name begins so
+    # Modules that stay as they are, and those that alone do not: names, parts of names, or ``re:`` patterns.
+    left_out: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    head: bool = False  # whether ``lm_head`` is quantised too
 
-    def matrix_bytes(self, rows: int, columns: int) -> int:
-        """Bytes of a matrix [rows, columns], scales and zero points included."""
+    def matrix_bytes(self, rows: int, columns: int, plain: int = 2) -> int:
+        """Bytes of a matrix [rows, columns], scales and zero points included. ``plain``: of the model's own type."""
         groups = _groups(rows, self.rows) * _groups(columns, self.columns)
-        return _ceil((rows * columns * self.bits + groups * self.scale_bits + columns * self.column_bits) / 8)
+        group_bits = (8 * plain if self.scale_bits is None else self.scale_bits) + self.zero_bits
+        return _ceil((rows * columns * self.bits + groups * group_bits + columns * self.column_bits) / 8)
 
     def leaves_out(self, module: str) -> bool:
         """Whether ``module``, a full name such as ``model.layers.0.mlp.gate``, stays unquantised."""
-        if self.only and f".{self.only}" not in module:
+        if module == "lm_head" and not self.head:
+            return True
+        if self.only and not any(_names(entry, module) for entry in self.only):
             return True
         return any(_names(entry, module) for entry in self.left_out)
 
@@ -48,44 +52,74 @@ def from_config(config: Mapping[str, Any]) -> Quantization | None:
     Raises:
         ShapeError: a method that cannot be sized, or one without its figures.
     """
-    given = config.get("quantization_config") or config.get("compression_config")
-    if not given:
+    given = section(config)
+    if given is None:
         return None
-    if not isinstance(given, Mapping):
-        raise ShapeError(f"config.json: quantization_config is {given!r}, an object is needed")
     method = str(given.get("quant_method", "unknown"))
     if method not in _READERS:
         raise ShapeError(f"quantization {method!r} cannot be sized; known: {', '.join(sorted(_READERS))}")
     return _READERS[method](given)
 
 
+def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What ``config.json`` says of its weights' quantisation; None where they have none.
+
+    Raises:
+        ShapeError: it is no object.
+    """
+    given = config.get("quantization_config") or config.get("compression_config")
+    if not given:
+        return None
+    if not isinstance(given, Mapping):
+        raise ShapeError(f"config.json: quantization_config is {given!r}, an object is needed")
+    return given
+
+
 def _fp8(given: Mapping[str, Any]) -> Quantization:
-    """One fp32 scale a matrix, or one for each block of e.g. 128 × 128 (DeepSeek, Qwen3-FP8)."""
-    rows, columns = _block(given.get("weight_block_size"))
+    """An fp32 scale for each block of e.g. 128 × 128 (DeepSeek, Qwen3-FP8), else for each row.
+
+    Where the file has one scale for the whole matrix, each row is given a copy.
+    """
+    block = given.get("weight_block_size")
+    rows, columns = (1, None) if block is None else _block(block)
     left_out = _strings(given, "modules_to_not_convert", "ignored_layers")
     return Quantization("fp8", 8, rows, columns, 32, left_out=left_out)
 
 
 def _awq(given: Mapping[str, Any]) -> Quantization:
-    """A fp16 scale and a zero point of the weights' width for each group of a row."""
+    """A scale and a zero point of the weights' width for each group of a row."""
     bits = _bits(given, "bits", "w_bit")
-    zero = bits if given.get("zero_point", True) else 0
-    left_out = _strings(given, "modules_to_not_convert")
     return Quantization(
-        "awq", bits, 1, _group(given, "group_size", "q_group_size"), 16 + zero, left_out=left_out
+        "awq",
+        bits,
+        columns=_group(given, "group_size", "q_group_size"),
+        zero_bits=bits if given.get("zero_point", True) else 0,
+        left_out=_strings(given, "modules_to_not_convert"),
     )
 
 
 def _gptq(given: Mapping[str, Any]) -> Quantization:
-    """As AWQ; zero points are stored for symmetric weights too, and ``g_idx`` is an int32 for each input channel."""
+    """As AWQ; zero points are stored for symmetric weights too. ``g_idx``, an int32 for each input channel, counts only
+    where groups do not follow each other (``desc_act``)."""
     bits = _bits(given, "bits")
-    return Quantization("gptq", bits, 1, _group(given, "group_size"), 16 + bits, column_bits=32)
+    skipped = tuple(f"re:{rule[2:]}" for rule in given.get("dynamic") or () if str(rule).startswith("-:"))
+    inside = given.get("modules_in_block_to_quantize") or ()
+    return Quantization(
+        "gptq",
+        bits,
+        columns=_group(given, "group_size"),
+        zero_bits=bits,
+        column_bits=32 if given.get("desc_act") else 0,
+        left_out=_strings(given, "modules_to_not_convert") + skipped,
+        only=tuple(str(name) for names in inside for name in ([names] if isinstance(names, str) else names)),
+        head=bool(given.get("lm_head")),
+    )
 
 
 def _bitsandbytes(given: Mapping[str, Any]) -> Quantization:
     left_out = _strings(given, "llm_int8_skip_modules")
     if given.get("load_in_8bit"):
-        return Quantization("bitsandbytes", 8, 1, None, 32, left_out=left_out)
+        return Quantization("bitsandbytes", 8, scale_bits=32, left_out=left_out)
     if not given.get("load_in_4bit"):
         raise ShapeError("quantization_config of bitsandbytes has neither load_in_4bit nor load_in_8bit")
     nested = bool(given.get("bnb_4bit_use_double_quant"))
@@ -94,30 +128,57 @@ def _bitsandbytes(given: Mapping[str, Any]) -> Quantization:
 
 
 def _compressed_tensors(given: Mapping[str, Any]) -> Quantization:
-    """int4, int8 and fp8 of llm-compressor. Scales are of the model's type: 16 bits here."""
+    """int4, int8 and fp8 of llm-compressor, its scales of the model's type."""
     groups = given.get("config_groups")
     scheme = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
     weights = scheme.get("weights") if isinstance(scheme, Mapping) else None
     if not isinstance(weights, Mapping):
         raise ShapeError("quantization_config of compressed-tensors has no config_groups with weights")
     bits = _bits(weights, "num_bits")
-    zero = 0 if weights.get("symmetric", True) else bits
+    rows, columns = _scaled_together(weights)
     left_out = _strings(given, "ignore")
-    strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else "tensor"))
-    if strategy == "block":
-        rows, columns = _block(weights.get("block_structure") or (128, 128))
-        return Quantization("compressed-tensors", bits, rows, columns, 16 + zero, left_out=left_out)
-    if strategy not in ("tensor", "channel", "group"):
-        raise ShapeError(f"quantization_config of compressed-tensors: strategy {strategy!r} cannot be sized")
-    rows_ = None if strategy == "tensor" else 1
-    columns_ = _group(weights, "group_size") if strategy == "group" else None
-    return Quantization("compressed-tensors", bits, rows_, columns_, 16 + zero, left_out=left_out)
+    return Quantization(
+        "compressed-tensors",
+        bits,
+        rows,
+        columns,
+        zero_bits=0 if weights.get("symmetric", True) else bits,
+        column_bits=32 if orders_columns(weights) else 0,
+        left_out=left_out,
+        head=True,
+    )
+
+
+def strategy(weights: Mapping[str, Any]) -> str:
+    """Which weights share a scale in compressed-tensors: a ``tensor``, ``channel``, ``group`` or ``block`` of them."""
+    size = weights.get("group_size")
+    return str(
+        weights.get("strategy") or ("tensor" if size is None else "channel" if size == -1 else "group")
+    )
+
+
+def orders_columns(weights: Mapping[str, Any]) -> bool:
+    """Whether compressed-tensors' groups are scattered over the columns, an index saying where."""
+    return weights.get("actorder") in (True, "group", "dynamic")
+
+
+def _scaled_together(weights: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """[rows, columns] that share a scale; a scale of the whole matrix is held by each row."""
+    match strategy(weights):
+        case "tensor" | "channel":
+            return 1, None
+        case "group":
+            return 1, _group(weights, "group_size")
+        case "block":
+            return _block(weights.get("block_structure") or (128, 128))
+        case other:
+            raise ShapeError(f"quantization_config of compressed-tensors: strategy {other!r} cannot be sized")
 
 
 def _mxfp4(given: Mapping[str, Any]) -> Quantization:
     """gpt-oss: the experts only."""
     left_out = _strings(given, "modules_to_not_convert")
-    return Quantization("mxfp4", 4, 1, _MXFP4_BLOCK, 8, left_out=left_out, only="mlp.experts")
+    return Quantization("mxfp4", 4, 1, _MXFP4_BLOCK, 8, left_out=left_out, only=("mlp.experts",))
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Quantization]] = {
@@ -148,10 +209,8 @@ def _group(given: Mapping[str, Any], *fields: str) -> int | None:
     return None if value == -1 else int(value)
 
 
-def _block(given: object) -> tuple[int | None, int | None]:
-    """[rows, columns] that share a scale; None: one scale for the matrix."""
-    if given is None:
-        return None, None
+def _block(given: object) -> tuple[int, int]:
+    """[rows, columns] that share a scale."""
     if not isinstance(given, list | tuple) or len(given) != 2 or not all(_whole(side) for side in given):
         raise ShapeError(f"quantization_config: the block {given!r} is not two whole numbers")
     return given[0], given[1]

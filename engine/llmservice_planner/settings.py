@@ -17,12 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.fields import FieldInfo
 
 Dtype = Literal["auto", "bfloat16", "float16", "float32"]
-LoadFormat = Literal["auto", "safetensors", "dummy"]
+LoadFormat = Literal["auto", "safetensors", "gguf", "dummy"]
+WeightFormat = Literal["awq", "compressed-tensors", "fp8", "gguf", "gptq"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 ToolCallParser = Literal["hermes", "llama3_json", "mistral", "pythonic"]
 ReasoningParser = Literal["deepseek_r1", "qwen3"]
 
-_DTYPE_ALIASES = {"half": "float16", "float": "float32"}  # vLLM's spellings
+# vLLM's spellings; a kernel's name is that of its weights, for the engine chooses the kernel.
+_ALIASES = {"half": "float16", "float": "float32", "awq_marlin": "awq", "gptq_marlin": "gptq"}
 
 # Flags that the operator sets itself; `spec.engine.args` may not name them.
 OPERATOR_OWNED = frozenset({"model", "served_model_name", "host", "port", "drain_timeout"})
@@ -37,7 +39,9 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(min_length=1, description="Folder of the model in Hugging Face's layout.")
+    model: str = Field(
+        min_length=1, description="Folder of the model in Hugging Face's layout, or a GGUF file."
+    )
     served_model_name: tuple[str, ...] = Field(
         default=(),
         description="Names under which clients may ask for the model; default: the value of --model.",
@@ -50,6 +54,12 @@ class EngineSettings(BaseModel):
         default="auto",
         description="Type of weights, activations and KV cache. auto: the checkpoint's type; "
         "on a CPU without bf16 instructions float32.",
+        json_schema_extra={"resource": True},
+    )
+    quantization: WeightFormat | None = Field(
+        default=None,
+        description="How the checkpoint's weights are quantised; default: as it says itself. Another value than that "
+        "is refused: weights are not quantised at load.",
         json_schema_extra={"resource": True},
     )
     max_model_len: int | None = Field(
@@ -104,7 +114,8 @@ class EngineSettings(BaseModel):
     )
     load_format: LoadFormat = Field(
         default="auto",
-        description="auto and safetensors read the folder; dummy makes random weights, for benchmarks.",
+        description="auto: safetensors, else the folder's GGUF file; safetensors, gguf: these only; dummy makes random "
+        "weights, for benchmarks.",
     )
     chat_template: str | None = Field(
         default=None,
@@ -169,10 +180,10 @@ class EngineSettings(BaseModel):
     )
     log_level: LogLevel = Field(default="info", description="Least severe log lines to print.")
 
-    @field_validator("dtype", mode="before")
+    @field_validator("dtype", "quantization", mode="before")
     @classmethod
     def _vllm_spelling(cls, value: object) -> object:
-        return _DTYPE_ALIASES.get(value, value) if isinstance(value, str) else value
+        return _ALIASES.get(value, value) if isinstance(value, str) else value
 
     @field_validator("override_generation_config", "hf_overrides", mode="before")
     @classmethod

@@ -47,12 +47,16 @@ def test_a_quantised_model_takes_what_its_files_take(
         # A matrix of 256 rows (outputs) and 512 columns (inputs): 131,072 weights.
         (AWQ, 65_536 + 256 * 4 * 2 + 256 * 4 // 2),  # fp16 scale and 4-bit zero for each 128 columns
         ({**AWQ, "zero_point": False}, 65_536 + 256 * 4 * 2),
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 65_536 + 2048 + 512 + 512 * 4),  # and g_idx
-        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, 131_072 + 256 * 2 + 256 + 512 * 4),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 65_536 + 2048 + 512),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": True},
+            65_536 + 2048 + 512 + 512 * 4,  # and g_idx
+        ),
+        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, 131_072 + 256 * 2 + 256),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 65_536 + 2048 * 4),  # 2,048 blocks of 64
         (BNB4, 65_536 + 2048 + 2048 // 256 * 4),  # their scales in 8 bits, an fp32 for 256 of these
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 131_072 + 256 * 4),
-        (FP8, 131_072 + 4),
+        (FP8, 131_072 + 256 * 4),  # a file's one scale is held by each row
         ({**FP8, "weight_block_size": [128, 128]}, 131_072 + 2 * 4 * 4),
         (INT8, 131_072 + 256 * 2),
         (INT4, 65_536 + 256 * 4 * 2),
@@ -92,7 +96,32 @@ def test_a_part_of_every_layer_can_be_left_out_by_its_name() -> None:
     }
     full, partly = (shape.from_config(c) for c in (known.MODELS["Llama-3.1-8B"], config))
     feed = 32 * 3 * 4096 * 14_336
-    assert full.weight_bytes("bfloat16") - partly.weight_bytes("bfloat16") == feed - 32 * 3 * 4
+    scales = 32 * 4 * (2 * 14_336 + 4096)
+    assert full.weight_bytes("bfloat16") - partly.weight_bytes("bfloat16") == feed - scales
+
+
+def test_scales_of_whole_numbers_are_of_the_models_type() -> None:
+    found = quantization.from_config({"quantization_config": INT4})
+    assert found is not None
+    assert found.matrix_bytes(256, 512, 4) - found.matrix_bytes(256, 512, 2) == 256 * 4 * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "quantised"),
+    [
+        ({}, {"self_attn.q_proj", "mlp.up_proj"}),
+        ({"lm_head": True}, {"self_attn.q_proj", "mlp.up_proj", "lm_head"}),
+        ({"modules_in_block_to_quantize": [["mlp.up_proj"]]}, {"mlp.up_proj"}),
+        ({"dynamic": {"-:.*up_proj": {}}}, {"self_attn.q_proj"}),
+        ({"modules_to_not_convert": ["self_attn"]}, {"mlp.up_proj"}),
+    ],
+)
+def test_gptq_says_in_many_ways_what_is_quantised(change: dict[str, Any], quantised: set[str]) -> None:
+    given = {"quant_method": "gptq", "bits": 4, "group_size": 128, **change}
+    found = quantization.from_config({"quantization_config": given})
+    assert found is not None
+    modules = ("model.layers.3.self_attn.q_proj", "model.layers.3.mlp.up_proj", "lm_head")
+    assert {one.removeprefix("model.layers.3.") for one in modules if not found.leaves_out(one)} == quantised
 
 
 def test_a_model_without_quantisation_has_none() -> None:

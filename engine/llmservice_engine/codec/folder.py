@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import tokenizers
+
+from llmservice_engine.codec import gguf
 from llmservice_engine.core.errors import InvalidSettings, WeightsIncomplete
 from llmservice_engine.models import folder as model_folder
 
@@ -30,6 +33,7 @@ class ModelFolder:
     config: Mapping[str, Any]
     generation: Mapping[str, Any]
     tokenizer: Mapping[str, Any]  # tokenizer_config.json, special_tokens_map.json underneath
+    backend: tokenizers.Tokenizer | None = None  # where there is no tokenizer.json
 
     def special_tokens(self) -> dict[str, str]:
         """``bos_token`` and its like, as chat templates know them."""
@@ -73,18 +77,26 @@ def read(path: Path) -> ModelFolder:
 
     Raises:
         ModelNotFound: no such folder, or no model in it.
+        UnsupportedArchitecture: a GGUF file's tokenizer is of a kind that is not known.
         WeightsIncomplete: a file that text needs is missing or not JSON; the message names it.
     """
     config = model_folder.read_config(path)
-    if not (path / TOKENIZER_FILE).is_file():
-        raise WeightsIncomplete(
-            f"{path} holds no {TOKENIZER_FILE}",
-            hint="copy the tokenizer's files too, or write them with AutoTokenizer's save_pretrained",
-        )
+    home = model_folder.home(path)
+    own = model_folder.read_optional(home / "special_tokens_map.json")
+    own |= model_folder.read_optional(home / "tokenizer_config.json")
+    backend = None
+    if not (home / TOKENIZER_FILE).is_file():
+        file = model_folder.gguf_file(path)
+        if file is None:
+            raise WeightsIncomplete(
+                f"{path} holds no {TOKENIZER_FILE}",
+                hint="copy the tokenizer's files too, or write them with AutoTokenizer's save_pretrained",
+            )
+        backend, own = gguf.read(file)
     return ModelFolder(
-        path=path,
+        path=home,
         config=config,
-        generation=model_folder.read_optional(path / "generation_config.json"),
-        tokenizer=model_folder.read_optional(path / "special_tokens_map.json")
-        | model_folder.read_optional(path / "tokenizer_config.json"),
+        generation=model_folder.read_optional(home / "generation_config.json"),
+        tokenizer=own,
+        backend=backend,
     )

@@ -6,7 +6,6 @@ import functools
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import llguidance
 import tokenizers
@@ -35,11 +34,12 @@ class Tokenizer:
             WeightsIncomplete: ``tokenizer.json`` cannot be read.
         """
         try:
-            backend = _backend(folder.path / TOKENIZER_FILE, visible)
+            backend = folder.backend or tokenizers.Tokenizer.from_file(str(folder.path / TOKENIZER_FILE))
         except Exception as error:  # noqa: BLE001 (the Rust side raises bare Exception)
             raise WeightsIncomplete(
                 f"{folder.path / TOKENIZER_FILE} cannot be read: {error}", hint="copy the file again"
             ) from None
+        backend = _shown(backend, visible)
         backend.no_truncation()  # a file saved after training may cut or pad
         backend.no_padding()
         special = folder.special_tokens()
@@ -97,10 +97,10 @@ class Tokenizer:
         return self._backend.decode(ids, skip_special_tokens=True)
 
 
-def _backend(file: Path, visible: frozenset[str]) -> tokenizers.Tokenizer:
+def _shown(backend: tokenizers.Tokenizer, visible: frozenset[str]) -> tokenizers.Tokenizer:
     if not visible:
-        return tokenizers.Tokenizer.from_file(str(file))
-    written = json.loads(file.read_text(encoding="utf-8"))
+        return backend
+    written = json.loads(backend.to_str())
     for token in written.get("added_tokens", ()):
         token["special"] = token["special"] and token["content"] not in visible
     return tokenizers.Tokenizer.from_str(json.dumps(written))

@@ -28,8 +28,10 @@ from llmservice_engine.core.outputs import EngineInfo
 from llmservice_engine.device import memory
 from llmservice_engine.device.model_runner import ModelRunner
 from llmservice_engine.models import folder as model_folder
-from llmservice_engine.models import registry, weights
+from llmservice_engine.models import registry
 from llmservice_engine.models.registry import Decoder
+from llmservice_engine.models.weights import checkpoint
+from llmservice_engine.models.weights import registry as formats
 from llmservice_engine.ops import linear
 from llmservice_engine.ops.attention.choose import choose
 from llmservice_engine.ops.attention.interface import allocate
@@ -57,7 +59,8 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     folder = Path(settings.model)
     progress("configuration")
     config = model_shape.overridden(model_folder.read_config(folder), settings.hf_overrides)
-    shape = _shape(config)
+    gguf = model_folder.gguf_file(folder, settings.load_format)
+    shape = _shape(config, settings.quantization, gguf=gguf is not None)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and "OMP_NUM_THREADS" not in os.environ:  # else the user has decided
         torch.set_num_threads(memory.threads())
@@ -84,7 +87,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
             max_model_len=plan.max_model_len,
             vocabulary=shape.vocabulary,
             eos_token_ids=model_folder.eos_token_ids(
-                config, model_folder.read_optional(folder / "generation_config.json")
+                config, model_folder.read_optional(model_folder.home(folder) / "generation_config.json")
             ),
             dtype=dtype,
             device=device,
@@ -101,7 +104,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     )
 
 
-def _shape(config: Mapping[str, Any]) -> ModelShape:
+def _shape(config: Mapping[str, Any], quantization: str | None, *, gguf: bool) -> ModelShape:
     """The planner can size more architectures than are served here."""
     name = next(iter(config.get("architectures") or ()), "(none)")
     if name not in registry.DECODERS:
@@ -110,6 +113,7 @@ def _shape(config: Mapping[str, Any]) -> ModelShape:
             hint="use a model of a served architecture",
         )
     try:
+        formats.check(config, quantization, gguf=gguf)
         # No part beside the decoder is loaded.
         return dataclasses.replace(model_shape.from_config(config), other_parameters=0)
     except model_shape.ShapeError as error:
@@ -173,8 +177,8 @@ def _model(
     model = registry.build(shape, config, dtype, device)
     if settings.load_format == "dummy":
         progress("random weights")
-        weights.randomise(model.targets(), settings.seed)
+        checkpoint.randomise(model.targets(), settings.seed)
     else:
-        weights.load(folder, model.targets(), model.unused, progress)
+        checkpoint.load(folder, model.targets(), model.unused, progress, settings.load_format)
     model.finish()
     return model

@@ -33,6 +33,7 @@ class Transformer:
     def __init__(self, shape: ModelShape, traits: Traits, make: Maker) -> None:
         self._traits = traits
         self._tied = shape.tied_embeddings
+        self._make = make
         self._rotations = _tables(traits.ropes, shape.context, make)
         self._embedding = make.tensor(shape.vocabulary, shape.hidden)
         # Rounded to the model's type, as training had it.
@@ -56,7 +57,8 @@ class Transformer:
     def unused(self, name: str) -> bool:
         """Old checkpoints carry the rotary frequencies, tied ones may carry the head once more, some see."""
         again = self._tied and name == f"{self._traits.head}.weight"
-        return again or name.endswith("rotary_emb.inv_freq") or name.startswith(self._traits.passed_over)
+        passed = again or name.endswith("rotary_emb.inv_freq") or name.startswith(self._traits.passed_over)
+        return passed or self._make.unused(name)
 
     def finish(self) -> None:
         for part in self._parts():

@@ -7,26 +7,68 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llmservice_engine.core.errors import ModelNotFound, WeightsIncomplete
+from llmservice_engine.core.errors import InvalidSettings, ModelNotFound, WeightsIncomplete
+from llmservice_engine.models import gguf
+
+GGUF = ".gguf"
 
 
-def read_config(folder: Path) -> Mapping[str, Any]:
-    """The contents of ``config.json``.
+def read_config(model: Path) -> Mapping[str, Any]:
+    """The contents of ``config.json``; without it what a GGUF file says of itself.
 
     Raises:
-        ModelNotFound: no such folder, or no model in it.
-        WeightsIncomplete: the file is not a JSON object.
+        ModelNotFound: no such folder or file, or no model in it.
+        WeightsIncomplete: the file is not a JSON object, or a damaged GGUF file.
+        UnsupportedArchitecture: a GGUF file holds a model of another kind.
     """
-    if not folder.is_dir():
+    if not model.exists():
         raise ModelNotFound(
-            f"model folder {folder} does not exist",
+            f"model folder {model} does not exist",
             hint="give the path of a local folder with config.json and weights; model names are not downloaded",
         )
-    if not (folder / "config.json").is_file():
+    file = home(model) / "config.json"
+    found = gguf_file(model)
+    given = read_json(file) if file.is_file() else {}
+    if (
+        found is not None and "architectures" not in given
+    ):  # beside GGUF files often stands no more than a stub
+        return gguf.config(found)
+    if not file.is_file():
         raise ModelNotFound(
-            f"{folder} holds no config.json", hint="point --model at the folder with the model's files"
+            f"{model} holds no config.json", hint="point --model at the folder with the model's files"
         )
-    return read_json(folder / "config.json")
+    return given
+
+
+def home(model: Path) -> Path:
+    """The folder with the small files: the model's own, or that in which a GGUF file lies."""
+    return model.parent if model.suffix == GGUF else model
+
+
+def gguf_file(model: Path, load_format: str = "auto") -> Path | None:
+    """The GGUF file with the model's weights: ``model`` itself, or the only one in it; None: there is none.
+
+    ``auto``: none where the folder holds safetensors.
+
+    Raises:
+        ModelNotFound: the folder holds several, or none although ``load_format`` says ``gguf``.
+        InvalidSettings: ``model`` is such a file although ``load_format`` says ``safetensors``.
+    """
+    if model.suffix == GGUF:
+        if load_format == "safetensors":
+            raise InvalidSettings(f"--load-format safetensors: {model} is a GGUF file", hint="leave it out")
+        return model
+    if load_format == "safetensors" or (load_format != "gguf" and any(model.glob("*.safetensors*"))):
+        return None
+    files = sorted(model.glob(f"*{GGUF}"))
+    if len(files) > 1:
+        listed = ", ".join(file.name for file in files)
+        raise ModelNotFound(
+            f"{model} holds {len(files)} GGUF files: {listed}", hint="point --model at one of them"
+        )
+    if load_format == "gguf" and not files:
+        raise ModelNotFound(f"{model} holds no GGUF file", hint="leave --load-format out")
+    return files[0] if files else None
 
 
 def eos_token_ids(*sources: Mapping[str, Any]) -> frozenset[int]:

@@ -9,7 +9,6 @@ import torch
 from llmservice_planner.shape import ModelShape, text_fields
 from torch import Tensor
 
-from llmservice_engine.core.errors import UnsupportedArchitecture
 from llmservice_engine.models import (
     gemma2,
     gemma3,
@@ -25,8 +24,8 @@ from llmservice_engine.models import (
     smollm3,
 )
 from llmservice_engine.models.decoder import Transformer
-from llmservice_engine.models.layers.linear import DenseMaker, Maker
 from llmservice_engine.models.layers.traits import Traits
+from llmservice_engine.models.weights import registry as weights
 from llmservice_engine.ops.attention.interface import LayerAttention, StepAttention
 
 
@@ -83,14 +82,4 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
     traits = DECODERS[shape.architecture](shape, text_fields(config))
-    return Transformer(shape, traits, _maker(config, dtype, device))
-
-
-def _maker(config: Mapping[str, Any], dtype: torch.dtype, device: str) -> Maker:
-    """Who makes the products: this is where a kind of quantisation is added."""
-    if config.get("quantization_config"):
-        method = config["quantization_config"].get("quant_method", "unknown")
-        raise UnsupportedArchitecture(
-            f"quantization {method!r} is not served", hint="use a checkpoint in bfloat16, float16 or float32"
-        )
-    return DenseMaker(dtype, device)
+    return Transformer(shape, traits, weights.maker(config, dtype, device))

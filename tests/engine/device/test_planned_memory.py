@@ -44,10 +44,20 @@ def folder_with(config: dict[str, Any], place: Path) -> Path:
     return place
 
 
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 64}
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
 @pytest.mark.parametrize(
     "change",
-    [{}, {"tie_word_embeddings": True}, {"attention_bias": True, "mlp_bias": True}, {"head_dim": 64}],
-    ids=["untied", "tied", "biases", "wide heads"],
+    [
+        {},
+        {"tie_word_embeddings": True},
+        {"attention_bias": True, "mlp_bias": True},
+        {"head_dim": 64},
+        *(pytest.param({"quantization_config": one}, marks=pytest.mark.full) for one in (AWQ, FP8)),
+    ],
+    ids=["untied", "tied", "biases", "wide heads", "awq", "fp8"],
 )
 def test_every_tensor_of_a_small_model_is_planned_to_the_byte(tmp_path: Path, change: dict[str, Any]) -> None:
     found = measure(
@@ -60,6 +70,18 @@ def test_every_tensor_of_a_small_model_is_planned_to_the_byte(tmp_path: Path, ch
         1024 * 2 * head_dim * 4
     )  # a table of cosines and sines, which the plan has among the activations
     assert found["tensors"] - found["cache"] - rotations == pytest.approx(planned["weight_bytes"], abs=4096)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("quantised", [AWQ, FP8], ids=["awq", "fp8"])
+def test_a_quantised_model_takes_no_more_than_is_planned(tmp_path: Path, quantised: dict[str, Any]) -> None:
+    wide = {"hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 16, "vocab_size": 1000}
+    folder = folder_with(TINY | wide | {"quantization_config": quantised}, tmp_path)
+    found = measure(folder, load_format="dummy", dtype="float32", max_num_seqs=2)
+    planned = found["plan"]
+    in_all = planned["weight_bytes"] + planned["kv_bytes"] + planned["activation_bytes"]
+    print(found)
+    assert found["peak"] <= 1.05 * in_all
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.full), "bfloat16"])

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from llmservice_engine.core.step import Chunk
 from llmservice_engine.models import folder as model_folder
-from llmservice_engine.models import registry, weights
+from llmservice_engine.models import registry
+from llmservice_engine.models.weights import checkpoint
 from llmservice_engine.ops.attention.choose import choose
 from llmservice_engine.ops.attention.interface import allocate
 from llmservice_planner import shape as model_shape
@@ -26,7 +27,7 @@ class Stepper:
         shape = model_shape.from_config(config)
         shape = dataclasses.replace(shape, context=context or shape.context)
         self._model = registry.build(shape, config, torch.float32, "cpu")
-        weights.load(folder, self._model.targets(), self._model.unused, lambda _: None)
+        checkpoint.load(folder, self._model.targets(), self._model.unused, lambda _: None)
         self._model.finish()
         cache = allocate(
             layers=shape.layers, blocks=blocks, kv_heads=shape.kv_heads, block_size=BLOCK,

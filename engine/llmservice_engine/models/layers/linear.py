@@ -1,7 +1,7 @@
 """Matrix products with the checkpoint's weights, and the one place that makes them.
 
 Every layer asks a :class:`Maker` for its products. A quantised or a sharded kind of product is a class with the methods
-of :class:`Linear` and a maker that returns it; no layer changes.
+of :class:`Linear` and a maker that returns it (``models/weights/linear.py``); no layer changes.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class Maker(Protocol):
         """An empty tensor, of the model's type where none is given."""
         ...
 
+    def unused(self, name: str) -> bool:
+        """Whether a checkpoint may hold a tensor of that name which no product needs."""
+        ...
+
 
 class DenseLinear:
     """A weight [out, in], filled from the checkpoint, then handed to the fastest product."""
@@ -107,3 +111,6 @@ class DenseMaker:
 
     def tensor(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.empty(size, dtype=dtype or self.dtype, device=self.device)
+
+    def unused(self, name: str) -> bool:
+        return False

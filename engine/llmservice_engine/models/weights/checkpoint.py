@@ -1,8 +1,8 @@
-"""Weights from safetensors files into a decoder's tensors, one tensor at a time."""
+"""Weights from safetensors or GGUF files into a decoder's tensors, one tensor at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -11,49 +11,54 @@ from torch import Tensor
 
 from llmservice_engine.core.errors import ModelNotFound, UnsupportedArchitecture, WeightsIncomplete
 from llmservice_engine.models import folder as model_folder
+from llmservice_engine.models.weights import gguf
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _NAMED = 5  # names that one message lists
+_ONE_FOR_ALL = ("_scale", "_zero_point")
+# Types whose figures mean themselves; the last one, a power of 2, is of scales only.
+_CONVERTED = {torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e8m0fnu}
 
 
 def load(
-    folder: Path,
+    model: Path,
     targets: Mapping[str, Tensor],
     unused: Callable[[str], bool],
     progress: Callable[[str], None],
+    load_format: str = "auto",
 ) -> None:
     """Copy every tensor of the checkpoint into the target of its name, converting its type.
 
     The files are mapped, not read into memory, so that no second copy of the weights ever exists. Tensors whose
-    name is ``unused`` are passed over.
+    name is ``unused`` are passed over, and biases of noughts, which some quantisers write everywhere.
 
     Raises:
-        ModelNotFound: the folder holds no safetensors file.
+        ModelNotFound: the folder holds no weights.
         WeightsIncomplete: files or tensors are missing, damaged or of another shape; the message names them.
-        UnsupportedArchitecture: the checkpoint holds tensors that the decoder does not know.
+        UnsupportedArchitecture: the checkpoint holds tensors that the decoder does not know, or of another type.
     """
-    files = shards(folder)
+    file = model_folder.gguf_file(model, load_format)
+    files = [file] if file is not None else shards(model)
     left = dict(targets)
     unexpected: list[str] = []
     for number, file in enumerate(files, 1):
         progress(f"weights, file {number} of {len(files)}")
-        for name, tensor in _tensors(file):
-            if unused(name):
-                continue
+        for name, tensor in _tensors(file, targets):
             target = left.pop(name, None)
-            if target is None:
-                unexpected.append(name)
-            else:
+            if target is not None:
                 _copy(name, file, target, tensor)
+            elif not unused(name) and (not name.endswith(".bias") or tensor.any()):
+                unexpected.append(name)
     if unexpected:
+        lacking = f", and lacks {_listed(list(left))}" if left else ""
         raise UnsupportedArchitecture(
-            f"{folder} holds tensors that this architecture does not have: {_listed(unexpected)}",
-            hint="check that config.json belongs to these weights",
+            f"{model} holds tensors that this architecture does not have: {_listed(unexpected)}{lacking}",
+            hint="check that config.json, its quantization_config too, belongs to these weights",
         )
     if left:
         raise WeightsIncomplete(
-            f"{folder} lacks {len(left)} of {len(targets)} tensors: {_listed(list(left))}",
+            f"{model} lacks {len(left)} of {len(targets)} tensors: {_listed(list(left))}",
             hint="copy the model's files again",
             figures={"missingTensors": len(left)},
         )
@@ -83,23 +88,26 @@ def shards(folder: Path) -> Sequence[Path]:
         return [folder / SINGLE]
     raise ModelNotFound(
         f"{folder} holds no weights: neither {SINGLE} nor {INDEX}",
-        hint="copy the model's safetensors files into the folder; other formats are not read",
+        hint="copy the model's safetensors or GGUF files into the folder; other formats are not read",
     )
 
 
 def randomise(targets: Mapping[str, Tensor], seed: int) -> None:
-    """Small random weights, the same for the same seed; norms are 1. For benchmarks."""
+    """Small random weights, the same for the same seed; norms are 1, packed integers 0. For benchmarks."""
     generator = torch.Generator().manual_seed(seed)
     for name, target in targets.items():
         if name.endswith("norm.weight"):
             target.fill_(1)
-        elif target.dim() == 1:
+        elif target.dim() == 1 or not target.is_floating_point():
             target.zero_()
         else:
             target.copy_(torch.empty(target.shape).normal_(0, 0.02, generator=generator))
 
 
-def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
+def _tensors(file: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
+    if file.suffix == model_folder.GGUF:
+        yield from gguf.tensors(file, wanted)
+        return
     try:
         with safe_open(file, framework="pt") as opened:
             for name in opened.keys():  # noqa: SIM118 (not a mapping)
@@ -111,17 +119,28 @@ def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def _copy(name: str, file: Path, target: Tensor, tensor: Tensor) -> None:
+    if name.endswith(
+        _ONE_FOR_ALL
+    ):  # one figure for the whole matrix stands for each row's; sides of 1 come and go
+        if tensor.numel() == 1:
+            tensor = tensor.reshape(()).expand(target.shape)
+        elif tensor.squeeze().shape == target.squeeze().shape:
+            tensor = tensor.reshape(target.shape)
     if tensor.shape != target.shape:
         raise WeightsIncomplete(
-            f"{name} in {file} has shape {list(tensor.shape)}, config.json asks for {list(target.shape)}",
+            f"{name} in {file} has shape {list(tensor.shape)}, the configuration asks for {list(target.shape)}",
             hint="check that config.json belongs to these weights",
         )
-    if not tensor.is_floating_point():
+    if tensor.dtype is not target.dtype and not {tensor.dtype, target.dtype} <= _CONVERTED:
         raise UnsupportedArchitecture(
-            f"{name} in {file} is of type {str(tensor.dtype).removeprefix('torch.')}: quantized weights are not served",
-            hint="use a checkpoint in bfloat16, float16 or float32",
+            f"{name} in {file} is of type {_type(tensor)}, {_type(target)} is needed",
+            hint="quantization_config in config.json has to say how these weights are quantised",
         )
     target.copy_(tensor)
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _listed(names: Sequence[str]) -> str:
