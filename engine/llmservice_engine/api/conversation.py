@@ -10,25 +10,18 @@ from msgspec import Meta
 from llmservice_engine.api import problem
 from llmservice_engine.api.tool_use import ToolUse
 from llmservice_engine.codec.errors import PromptError
-from llmservice_engine.codec.messages import ROLES
+from llmservice_engine.codec.messages import ROLES, TEXT_OF_PART
 from llmservice_engine.codec.template import RESERVED, PromptOptions
 
 if TYPE_CHECKING:
     from llmservice_engine.codec.codec import ChatPrompt, Codec
 
-_CONTENT: dict[str, Any] = {
-    "anyOf": [
-        {"type": "string"},
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
-                "required": ["type", "text"],
-            },
-        },
-    ]
-}
+_TEXT: dict[str, Any] = {"type": "string"}
+_PARTS = [
+    {"type": "object", "properties": {"type": {"const": kind}, field: _TEXT}, "required": ["type", field]}
+    for kind, field in TEXT_OF_PART.items()
+]
+_CONTENT: dict[str, Any] = {"anyOf": [_TEXT, {"type": "array", "items": {"anyOf": [_TEXT, *_PARTS]}}]}
 _MESSAGE: dict[str, Any] = {  # what codec.messages checks, and names more exactly than a schema could
     "minItems": 1,
     "items": {

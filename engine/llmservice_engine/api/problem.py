@@ -84,7 +84,6 @@ def unauthorized(what: str) -> Problem:
     return Problem(
         401,
         f"the API key {what}: send it as the header Authorization: Bearer KEY",
-        type="authentication_error",
         code="invalid_api_key",
         headers={"WWW-Authenticate": "Bearer"},
     )

@@ -19,7 +19,7 @@ from llmservice_engine.codec.errors import PromptError
 
 PART_SEPARATOR = "\n"
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_TEXT_OF_PART = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+TEXT_OF_PART = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 Message = dict[str, Any]
 
@@ -85,11 +85,11 @@ def _part(part: object, at: str) -> str:
     if not isinstance(part, dict):
         raise PromptError(f"{at} must be an object such as {{'type': 'text', 'text': '…'}}", param=at)
     kind = part.get("type")
-    if not isinstance(kind, str) or kind not in _TEXT_OF_PART:
+    if not isinstance(kind, str) or kind not in TEXT_OF_PART:
         raise PromptError(f"{at}.type is {kind!r}: this model takes text parts only", param=f"{at}.type")
-    text = part.get(_TEXT_OF_PART[kind])
+    text = part.get(TEXT_OF_PART[kind])
     if not isinstance(text, str):
-        raise PromptError(f"{at}.{_TEXT_OF_PART[kind]} must be a string", param=f"{at}.{_TEXT_OF_PART[kind]}")
+        raise PromptError(f"{at}.{TEXT_OF_PART[kind]} must be a string", param=f"{at}.{TEXT_OF_PART[kind]}")
     return text
 
 

@@ -191,9 +191,11 @@ def _draw(request: Request, position: int) -> Draw:
 def _score(request: Request, start: int, end: int) -> Score | None:
     """The prompt tokens that the rows ``start`` to ``end`` tell about, but for those that were told of before."""
     top = request.params.prompt_logprobs
+    if top is None or request.output_tokens:
+        return None
     first = max(start, len(request.prompt_logprobs))
     last = min(end, request.prompt_tokens - 1)
-    if top is None or request.output_tokens or first >= last:
+    if first >= last:
         return None
     return Score(first - start, tuple(request.token_ids[first + 1 : last + 1]), top)
 

@@ -93,6 +93,32 @@ def test_a_forced_call_is_valid_whole_and_streamed(sdk: openai.OpenAI, choice: A
     assert not any(chunk.choices[0].delta.content for chunk in chunks)
 
 
+def test_a_free_call_is_read_whole_and_streamed(keyed: openai.OpenAI) -> None:
+    """A41: a grammar makes this small model say what a larger one says of its own accord."""
+    said = (
+        '<tool_call>\\n\\{"name": "get_weather", "arguments": \\{"city": "(Oslo|Brno)"\\}\\}\\n</tool_call>'
+    )
+    asked: dict[str, Any] = {
+        "model": MODEL, "messages": ASK, "tools": [WEATHER], "tool_choice": "auto",
+        "extra_body": {"guided_regex": said},
+    }  # fmt: skip
+    whole = keyed.chat.completions.create(**asked).choices[0]
+    (call,) = whole.message.tool_calls or ()
+    assert (call.function.name, whole.finish_reason, whole.message.content) == (
+        "get_weather",
+        "tool_calls",
+        None,
+    )
+    assert json.loads(call.function.arguments)["city"] in ("Brno", "Oslo")
+    chunks = list(keyed.chat.completions.create(**asked, stream=True))
+    pieces = [one for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()]
+    assert "".join(piece.function.arguments or "" for piece in pieces) == call.function.arguments
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    assert not any(chunk.choices[0].delta.content for chunk in chunks)
+    cut = keyed.chat.completions.create(**asked, max_tokens=8).choices[0]
+    assert cut.finish_reason == "length"
+
+
 def test_a_forced_call_that_is_cut_says_length(sdk: openai.OpenAI) -> None:
     """A41"""
     answer = sdk.chat.completions.create(

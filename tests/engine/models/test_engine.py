@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from llmservice_engine.core.errors import RequestError, RequestTooLong
@@ -53,6 +55,24 @@ def test_text_is_that_of_the_request_alone(
     assert generating.texts(pressed, PROMPTS, params) == alone(small, params)
     assert (pressed.stats().preemptions > 0) is (blocks == 6)
     assert pressed.stats().kv_usage == 0
+
+
+def test_what_a_request_wishes_counts_the_same_alone_and_after_preemptions(small: Loaded) -> None:
+    """B10: penalties see each token once, though it is computed again."""
+    wishes: tuple[dict[str, Any], ...] = (
+        {"frequency_penalty": 1.5, "temperature": 0.0},
+        {"presence_penalty": -1.0, "repetition_penalty": 1.3, "temperature": 0.0},
+        {"bad_words": ((7,), (11, 12)), "temperature": 1.0},
+        {"logit_bias": ((5, 4.0),), "min_p": 0.05, "temperature": 1.0},
+        {"min_tokens": 15, "stop_token_ids": frozenset(range(0, 90, 2)), "temperature": 1.0},
+    )
+    params = {
+        name: SamplingParams(max_tokens=20, seed=number, **wishes[number % len(wishes)])
+        for number, name in enumerate(PROMPTS)
+    }
+    pressed = generating.squeezed(small, blocks=6, max_num_seqs=12, max_num_batched_tokens=50)
+    assert generating.texts(pressed, PROMPTS, params) == alone(small, params)
+    assert pressed.stats().preemptions > 1
 
 
 def test_seeded_text_is_the_same_beside_unseeded_neighbours_in_every_run(small: Loaded) -> None:
