@@ -69,7 +69,7 @@ def judge(
     split over ``settings.tensor_parallel_size`` devices, or over all of them where that says 1.
     """
     try:
-        model = shape.from_config({**config, **settings.hf_overrides})
+        model = shape.from_config(shape.overridden(config, settings.hf_overrides))
     except ShapeError as error:
         return _unknown(str(error))
     if device.memory_bytes <= 0:
@@ -97,7 +97,7 @@ def longest(
         ShapeError: as of :func:`llmservice_planner.shape.from_config`.
         SplitError: the model cannot be split over so many devices.
     """
-    model = shape.from_config({**config, **settings.hf_overrides})
+    model = shape.from_config(shape.overridden(config, settings.hf_overrides))
     whole = settings.model_copy(update={"max_model_len": None})
     try:
         return _make(model, whole, device, weight_bytes).max_model_len

@@ -22,6 +22,8 @@ __all__ = [
     "ModelShape",
     "ShapeError",
     "from_config",
+    "overridden",
+    "text_fields",
     "unrotated_layers",
 ]
 
@@ -35,6 +37,7 @@ SUPPORTED_ARCHITECTURES = (
     "Qwen3MoeForCausalLM",
     "Gemma2ForCausalLM",
     "Gemma3ForCausalLM",
+    "Gemma3ForConditionalGeneration",
     "Phi3ForCausalLM",
     "Olmo2ForCausalLM",
     "GraniteForCausalLM",
@@ -57,11 +60,24 @@ def from_config(config: Config) -> ModelShape:
     name = architectures[0] if isinstance(architectures, list) and architectures else "(none)"
     if name not in _READERS:
         raise ShapeError(f"architecture {name} cannot be sized; known: {', '.join(SIZED_ARCHITECTURES)}")
-    inner = config.get("text_config")
-    text: Config = {**config, **inner} if isinstance(inner, Mapping) else config
-    text = {**_DEFAULTS.get(name, {}), **text}
+    text = {**_DEFAULTS.get(name, {}), **text_fields(config)}
     shape = _READERS[name](text, _plain(text, name))
     return dataclasses.replace(shape, quantization=quantization.from_config(text))
+
+
+def text_fields(config: Config) -> Config:
+    """The decoder's own fields: those of ``text_config``, where there is one, before the file's."""
+    inner = config.get("text_config")
+    return {**config, **inner} if isinstance(inner, Mapping) else config
+
+
+def overridden(config: Config, overrides: Config) -> Config:
+    """``config`` with other fields (``--hf-overrides``); they reach the decoder's own too."""
+    inner = config.get("text_config")
+    found = {**config, **overrides}
+    if isinstance(inner, Mapping) and "text_config" not in overrides:
+        found["text_config"] = {**inner, **overrides}
+    return found
 
 
 def _plain(config: Config, architecture: str) -> ModelShape:

@@ -17,10 +17,12 @@ from llmservice_operator.desired import placement, rollout
 from llmservice_operator.live.events import EventReader
 from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
-from llmservice_operator.status import puzzles
+from llmservice_operator.live.scaling import Scaling
+from llmservice_operator.status import autoscaling, puzzles
 
 COPYING = 10.0  # seconds between two looks at a copy under way
 PENDING = 10.0  # seconds between two looks at a claim that is not bound
+SCALED = 30.0  # seconds between two looks at what stands in the way of scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Inquiry:
     events: EventReader
     pods: Pods
     nodes: Nodes
+    scaling: Scaling
 
     async def free(self, wanted: LLMService, seen: Seen) -> int | None:
         """How many more replicas the nodes have room for; None where that cannot be seen."""
@@ -50,10 +53,13 @@ class Inquiry:
             events=await self.events.about(puzzling),
             copied_bytes=await self.pods.copied(working) if planned.is_copying else None,
             measured=await self.pods.memory(_ready(engines)),
+            rivals=await self.scaling.rivals(wanted, seen),
+            metrics_group=await self.scaling.group() if autoscaling.lacks_metric(wanted, seen) else None,
         )
         waits = [puzzles.next_look((*engines, *working), now)]
         waits += [COPYING] if planned.is_copying else []
         waits += [PENDING] if claims else []
+        waits += [SCALED] if told.rivals or told.metrics_group is not None else []
         waits.append(rollout.due_in(wanted, seen, now))
         return told, min((wait for wait in waits if wait is not None), default=None)
 

@@ -173,6 +173,15 @@ def test_a_nested_text_config_is_the_decoders() -> None:
     assert shape.from_config({**nested, "vision_config": eye}).parameters() == PUBLISHED["gemma-3-12b"]
 
 
+def test_overrides_reach_a_nested_text_config_or_replace_it() -> None:
+    nested = {"vocab_size": 5, "text_config": {"vocab_size": 7, "hidden_size": 8}}
+    told = shape.text_fields(shape.overridden(nested, {"vocab_size": 9}))
+    assert (told["vocab_size"], told["hidden_size"]) == (9, 8)
+    other = {"text_config": {"vocab_size": 3}}
+    assert shape.overridden(nested, other) == {"vocab_size": 5, **other}
+    assert shape.overridden({"vocab_size": 5}, {"vocab_size": 9}) == {"vocab_size": 9}
+
+
 def test_what_gemma3s_published_file_leaves_out_is_known() -> None:
     """gemma-3-4b-it's text_config has these five fields and no more that count; its model has 4,300,079,472 weights."""
     text = {

@@ -62,7 +62,7 @@ class Service:
         self._loaded = (engine, loop, codec)
         loop.start()
         self.detail = "warming up"
-        await self._warm_up(engine, codec)
+        await self._warm_up(codec)
         self.metrics.loaded(engine.info, engine.stats, self.settings)
         self.phase = Phase.SERVING
 
@@ -192,11 +192,10 @@ class Service:
         for job, _ in list(self._in_flight.values()):
             job.fail(reason)
 
-    async def _warm_up(self, engine: Engine, codec: Codec) -> None:
+    async def _warm_up(self, codec: Codec) -> None:
         """The whole way once, before anyone waits for it; outside all request metrics."""
-        token = min(codec.end_ids | engine.info.eos_token_ids, default=0)
         params = SamplingParams(max_tokens=WARMUP_TOKENS, temperature=0, ignore_eos=True)
-        choice = Choice(0, "warm-up", (token,) * 8, params, codec.text_stream())
+        choice = Choice(0, "warm-up", (0,) * 8, params, codec.text_stream())
         job = Job("warm-up", [choice], time.monotonic(), counted=False)
         self.submit(job)
         ended = asyncio.ensure_future(_exhaust(job))

@@ -58,7 +58,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None]) -> Loaded:
     begun = time.monotonic()
     folder = Path(settings.model)
     progress("configuration")
-    config = {**model_folder.read_config(folder), **settings.hf_overrides}
+    config = model_shape.overridden(model_folder.read_config(folder), settings.hf_overrides)
     gguf = model_folder.gguf_file(folder, settings.load_format)
     shape = _shape(config, settings.quantization, gguf=gguf is not None)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -113,8 +113,9 @@ def _shape(config: Mapping[str, Any], quantization: str | None, *, gguf: bool) -
             hint="use a model of a served architecture",
         )
     try:
-        formats.check(config, quantization, gguf=gguf)
-        return model_shape.from_config(config)
+        formats.check(model_shape.text_fields(config), quantization, gguf=gguf)
+        # No part beside the decoder is loaded.
+        return dataclasses.replace(model_shape.from_config(config), other_parameters=0)
     except model_shape.ShapeError as error:
         raise UnsupportedArchitecture(str(error), hint="use a model of a served architecture") from None
 

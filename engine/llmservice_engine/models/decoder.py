@@ -40,7 +40,7 @@ class Transformer:
         self._embedding_scale = torch.tensor(traits.embedding_scale, dtype=make.dtype).item()
         self._layers = [_Layer(number, shape, traits, make) for number in range(shape.layers)]
         self._norm = RmsNorm(f"{traits.prefix}.norm", shape.hidden, traits, make)
-        head = Part("lm_head", shape.vocabulary, "vocabulary")
+        head = Part(traits.head, shape.vocabulary, "vocabulary")
         self._head = make.tied(self._embedding) if self._tied else make.linear((head,), shape.hidden)
 
     @property
@@ -55,10 +55,10 @@ class Transformer:
         return found
 
     def unused(self, name: str) -> bool:
-        """Old checkpoints carry the rotary frequencies; tied ones may carry the head once more."""
-        if (self._tied and name == "lm_head.weight") or name.endswith("rotary_emb.inv_freq"):
+        """Old checkpoints carry the rotary frequencies, tied ones may carry the head once more, some see."""
+        if self._make.unused(name) or (self._tied and name == f"{self._traits.head}.weight"):
             return True
-        return self._make.unused(name)
+        return name.endswith("rotary_emb.inv_freq") or name.startswith(self._traits.passed_over)
 
     def finish(self) -> None:
         for part in self._parts():

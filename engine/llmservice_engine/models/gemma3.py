@@ -27,6 +27,16 @@ def traits(shape: ModelShape, config: Mapping[str, Any]) -> Traits:
     return dataclasses.replace(found, ropes=ropes, qk_norm="head")
 
 
+def beside_an_eye(shape: ModelShape, config: Mapping[str, Any]) -> Traits:
+    """The text model of a checkpoint that also sees: images are not served, and what reads them is not loaded."""
+    return dataclasses.replace(
+        traits(shape, config),
+        prefix="language_model.model",
+        head="language_model.lm_head",
+        passed_over=("vision_tower.", "multi_modal_projector."),
+    )
+
+
 def _sliding(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Older files scale full layers only, and name the sliding ones' base apart."""
     own = (config.get("rope_parameters") or {}).get("sliding_attention")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from llmservice_planner.shape import ModelShape
+from llmservice_planner.shape import ModelShape, text_fields
 from torch import Tensor
 
 from llmservice_engine.models import (
@@ -67,6 +67,7 @@ DECODERS: Mapping[str, Callable[[ModelShape, Mapping[str, Any]], Traits]] = {
     "Qwen3MoeForCausalLM": qwen3_moe.traits,
     "Gemma2ForCausalLM": gemma2.traits,
     "Gemma3ForCausalLM": gemma3.traits,
+    "Gemma3ForConditionalGeneration": gemma3.beside_an_eye,
     "Phi3ForCausalLM": phi3.traits,
     "Olmo2ForCausalLM": olmo2.traits,
     "GraniteForCausalLM": granite.traits,
@@ -80,6 +81,6 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
     Raises:
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
-    return Transformer(
-        shape, DECODERS[shape.architecture](shape, config), weights.maker(config, dtype, device)
-    )
+    fields = text_fields(config)
+    traits = DECODERS[shape.architecture](shape, fields)
+    return Transformer(shape, traits, weights.maker(fields, dtype, device))

@@ -21,6 +21,8 @@ ORDER = (
     *(MODEL_RESOLVED, CACHE_READY, MEMORY_FITS, AVAILABLE, AUTOSCALING_ACTIVE),
 )
 
+CONTESTED = "ReplicasContested"  # reason of AutoscalingActive: another sets the replicas that the spec sets
+
 LONGEST_MESSAGE = 1024  # characters
 _LONGEST_REASON = 128
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

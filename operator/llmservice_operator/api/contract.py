@@ -20,3 +20,5 @@ SCALING_METRICS = {
     "InFlightRequests": "num_requests_in_flight",
     "KVCachePercent": "kv_cache_usage_percent",
 }
+METRICS_GROUP = "custom.metrics.k8s.io"  # in which it asks
+METRICS_VERSIONS = ("v1beta2", "v1beta1")  # the preferred one first

@@ -15,6 +15,8 @@ PLURAL = "llmservices"
 SINGULAR = "llmservice"
 SHORT = "llmsvc"
 MANAGER = "llmservice-operator"  # server-side apply field manager, and the managed-by label
+CLUSTER_LEASE = MANAGER  # one of several cluster-wide installs has it; all of them look in the same namespace
+CLUSTER_LEASE_NAMESPACE = "kube-system"
 HANDOVER_MANAGER = f"{MANAGER}-handover"  # keeps a Deployment's replicas until an autoscaler writes them
 
 NAME_LABEL = "app.kubernetes.io/name"

@@ -40,6 +40,8 @@ class Seen:
     )
     copied_bytes: int | None = None  # how far a copy under way has come, in coarse steps
     measured: Object | None = None  # status.memory as an engine of this spec has told it
+    rivals: tuple[str, ...] = ()  # autoscalers of somebody else, in words, where they undo spec.replicas
+    metrics_group: tuple[Object, ...] | None = None  # its APIServices; None: not asked, or not to be seen
 
     def child(self, kind: str, name: str) -> Object | None:
         return self.children.get((kind, name))

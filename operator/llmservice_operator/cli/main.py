@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from llmservice_operator.api import copies, defaults
+from llmservice_operator.api import copies, defaults, names
 from llmservice_operator.cli import logs
 
 BAD_START = 2  # exit code: what was given cannot work
@@ -57,6 +57,12 @@ def run(
         ),
     ] = "default",
     lease_name: Annotated[str, typer.Option(help="Name of that Lease.")] = "llmservice-operator",
+    cluster_lease_namespace: Annotated[
+        str,
+        typer.Option(
+            help="Namespace of the Lease that only one cluster-wide install may hold: the same for all of them."
+        ),
+    ] = names.CLUSTER_LEASE_NAMESPACE,
     identity: Annotated[
         str | None, typer.Option(envvar="POD_NAME", help="This replica's name in the Lease. Must be unique.")
     ] = None,
@@ -93,6 +99,7 @@ def run(
             workers=workers,
             kubeconfig=kubeconfig,
             namespaces=tuple(namespace or ()),
+            cluster_lease_namespace=cluster_lease_namespace,
         )
         code = asyncio.run(operator.run(options))
     except (defaults.DefaultsError, NoCluster, PortTaken) as error:

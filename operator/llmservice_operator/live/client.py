@@ -18,6 +18,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=10, sock_connect=5)  # seconds
 PAGE = 500  # objects a list request
 APPLY_TYPE = "application/apply-patch+yaml"  # JSON is YAML
 MERGE_TYPE = "application/merge-patch+json"
+LONGEST_PAUSE = 30.0  # seconds, however many a Retry-After asks for
 _LATER = frozenset({401, 408, 409, 410, 425, 429})  # beside every 5xx
 
 
@@ -60,11 +61,15 @@ class Written:
 
 
 class Client:
-    """A session and the few verbs that the operator uses."""
+    """A session and the few verbs that the operator uses.
+
+    Where an answer says Retry-After, no request goes out before, but for leases: a leader has to renew.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
         self._session = session
         self._server = server.rstrip("/")
+        self._not_before = 0.0  # by the event loop's clock
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         return (await self._call("GET", path, query=query)).body
@@ -116,12 +121,15 @@ class Client:
         headers = {"Accept": "application/json"} | (
             {"Content-Type": content_type} if data is not None else {}
         )
+        if "/leases" not in path:
+            await self._heed()
         try:
             async with self._session.request(
                 method, self._server + path, params=query, data=data, headers=headers, timeout=TIMEOUT
             ) as answer:
                 text = await answer.text()
                 if answer.status >= 300:
+                    self._pause(answer.headers.get("Retry-After", ""))
                     raise _refusal(answer.status, answer.reason or "", text)
                 return Written(json.loads(text), created=answer.status == 201)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -130,6 +138,16 @@ class Client:
             ) from error
         except json.JSONDecodeError as error:
             raise ApiError(None, "Garbled", f"the answer is not JSON: {error}") from error
+
+    async def _heed(self) -> None:
+        if (wait := self._not_before - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(wait)
+
+    def _pause(self, retry_after: str) -> None:
+        """Kubernetes gives seconds; a date is nobody's but a proxy's, and is not heeded."""
+        if retry_after.isdecimal():
+            until = asyncio.get_running_loop().time() + min(float(retry_after), LONGEST_PAUSE)
+            self._not_before = max(self._not_before, until)
 
 
 def _refusal(code: int, reason: str, text: str) -> ApiError:

@@ -220,10 +220,7 @@ class Cluster:
         try:
             await self._client.delete(kind.path(parent.namespace, name), uid)
         except ApiError as error:
-            if error.code not in (
-                404,
-                409,
-            ):  # gone, or another object has the name: either way not ours to delete
+            if error.code != 404:  # 409: another object has the name now; the store will know by the next try
                 action = Action.FAILED if error.may_succeed_later else Action.REFUSED
                 return AppliedChild(kind.kind, name, action, live, error.message, error.code)
         WRITES.labels(kind.kind, Action.DELETED.value).inc()

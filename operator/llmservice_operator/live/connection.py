@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes_asyncio import config as kubernetes_config
 from kubernetes_asyncio.client import Configuration
 
@@ -71,7 +72,7 @@ class Connection:
                 kubernetes_config.load_incluster_config(client_configuration=configuration)
             else:
                 await kubernetes_config.load_kube_config(client_configuration=configuration)
-        except (kubernetes_config.ConfigException, OSError) as error:
+        except (kubernetes_config.ConfigException, OSError, yaml.YAMLError) as error:
             raise NoCluster(f"no cluster to talk to: {error}") from error
         return cls(configuration)
 

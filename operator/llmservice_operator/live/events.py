@@ -134,7 +134,7 @@ class Recorder:
             if before is not None and self.clock() - before.at < SAME_AGAIN:
                 continue
             if not self._may_write(str(body["metadata"]["uid"])):
-                logger.debug("too much news of %s: dropped %s", body["metadata"]["name"], one.reason)
+                logger.debug("too much news: dropped %s", one.reason, extra=_context(body))
                 continue
             told = _Told(self.clock(), before.count if before is not None else 0)
             self._told.pop(name, None)
@@ -213,7 +213,12 @@ class Recorder:
     def _log(self, body: Body, error: ApiError | TimeoutError) -> None:
         going = isinstance(error, ApiError) and (error.namespace_is_going or error.code in (404, 409))
         level = logging.DEBUG if going else logging.INFO
-        logger.log(level, "no event of %s: %s", body["metadata"]["name"], error or type(error).__name__)
+        logger.log(level, "no event: %s", error or type(error).__name__, extra=_context(body))
+
+
+def _context(service: Body) -> dict[str, Any]:
+    metadata = service["metadata"]
+    return {"object": f"{metadata['namespace']}/{metadata['name']}", "generation": metadata.get("generation")}
 
 
 def event_name(body: Body, news: News) -> str:

@@ -68,6 +68,10 @@ def described(live: Body) -> str:
     return f'{controller.get("kind")} "{controller.get("name")}"'
 
 
+def has_controller(live: Body) -> bool:
+    return _controller(live) is not None
+
+
 def _controller(live: Body) -> Mapping[str, Any] | None:
     references = live["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), None)

@@ -20,6 +20,8 @@ _USAGE = "vllm:kv_cache_usage_perc"  # a share in spite of its name
 _OLDER_USAGE = "vllm:gpu_cache_usage_perc"  # vLLM before 0.10
 _LARGEST = {_WAITING: MOST_REQUESTS, _RUNNING: MOST_REQUESTS, _USAGE: _FULL, _OLDER_USAGE: _FULL}
 
+LINES = tuple(name.encode() for name in _LARGEST)  # what each line that is looked at begins with
+
 
 class Untrue(ValueError):
     """These are no figures of an engine."""

@@ -26,6 +26,9 @@ from llmservice_operator.metrics_api.recent import Recent
 INTERVAL = 5.0  # seconds in which a pod is asked once
 LIMIT = 1.5  # seconds for an answer, the last byte included
 LARGEST = 4 * 2**20  # bytes of an answer
+LOOKED_AT = (
+    64 * 2**10
+)  # bytes of it that are kept: the few lines that are looked at, and the one that is coming
 AT_ONCE = 128  # pods asked at the same time
 REMEMBERED = 20_000  # pods
 
@@ -88,9 +91,18 @@ class Scraper:
         ) as answer:
             if answer.status != 200:
                 raise ValueError(f"status {answer.status}")
-            whole = bytearray()
-            async for chunk in answer.content.iter_any():
-                whole += chunk
-                if len(whole) > LARGEST:
-                    raise ValueError(f"more than {LARGEST} bytes")
-            return whole.decode(errors="replace")
+            return await _lines(answer.content)
+
+
+async def _lines(content: aiohttp.StreamReader) -> str:
+    """The lines that are looked at. So many pods answer at once that their answers are never kept whole."""
+    kept, rest, size = b"", b"", 0
+    async for chunk in content.iter_any():
+        size += len(chunk)
+        *whole, rest = (rest + chunk).split(b"\n")
+        kept += b"".join(line + b"\n" for line in whole if line.startswith(figures.LINES))
+        if size > LARGEST or len(kept) + len(rest) > LOOKED_AT:
+            raise ValueError(
+                f"more than {LARGEST} bytes, or {LOOKED_AT} of one line or of the metrics looked at"
+            )
+    return (kept + rest).decode(errors="replace")

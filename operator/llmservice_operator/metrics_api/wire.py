@@ -8,8 +8,8 @@ from typing import Any
 
 from llmservice_operator.api import contract, names
 
-GROUP = "custom.metrics.k8s.io"
-VERSIONS = ("v1beta2", "v1beta1")  # the preferred one first
+GROUP = contract.METRICS_GROUP
+VERSIONS = contract.METRICS_VERSIONS
 RESOURCE = f"{names.PLURAL}.{names.GROUP}"
 METRICS = tuple(contract.SCALING_METRICS.values())
 

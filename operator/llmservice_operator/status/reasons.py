@@ -180,6 +180,8 @@ GROUPS: Final = (
         _row("FailedGetObjectMetric FailedGetExternalMetric FailedGetPodsMetric FailedGetResourceMetric "
              "InvalidMetricSourceType MetricsUnavailable",
              "there is no metric to scale by: replicas hold", "is the chart's metrics server on, and do pods answer?"),
+        _row("ReplicasContested", "another autoscaler, which is named, sets the replicas that `spec.replicas` sets",
+             "remove `spec.replicas`, or that autoscaler"),
         _row("FailedGetScale FailedUpdateScale FailedRescale InvalidSelector AmbiguousSelector BackoffBoth "
              "BackoffDownscale BackoffUpscale SucceededRescale SucceededGetScale ScaledObjectCheckFailed",
              "what the autoscaler could do with the Deployment", "the message is its own"),

@@ -63,7 +63,7 @@ def look(wanted: LLMService, planned: Plan, seen: Seen, applied: Applied) -> Vie
         model=_model(wanted, planned, seen),
         cache=_cache(wanted, planned, seen),
         memory=preparation.memory(wanted, planned.memory),
-        autoscaling=autoscaling.stage(wanted, planned, seen),
+        autoscaling=autoscaling.stage(wanted, planned, seen, applied),
         deployment=deployment,
         counts=counts(deployment),
         replicas=replicas,

@@ -13,28 +13,29 @@ import signal
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
-from prometheus_client import Gauge
 
-from llmservice_operator.api import crd
+from llmservice_operator.api import crd, names
 from llmservice_operator.api.cache_key import CacheKey
 from llmservice_operator.api.defaults import Defaults
 from llmservice_operator.controller import Controller, Next
 from llmservice_operator.inquiry import Inquiry
-from llmservice_operator.live import discovery, kinds, schema
+from llmservice_operator.live import discovery, kinds, lease, scaling, schema
 from llmservice_operator.live.client import Client
 from llmservice_operator.live.cluster import Cluster
 from llmservice_operator.live.connection import Connection
 from llmservice_operator.live.events import EventReader, Recorder
 from llmservice_operator.live.kinds import Kind
-from llmservice_operator.live.lease import Lease, Lost
+from llmservice_operator.live.lease import Lease, Lost, Rival
 from llmservice_operator.live.nodes import Nodes
 from llmservice_operator.live.pods import Pods
+from llmservice_operator.live.scaling import Scaling
 from llmservice_operator.live.store import Body, Key, Store
-from llmservice_operator.watch import probes
+from llmservice_operator.watch import metrics, probes, tracing
 from llmservice_operator.watch.queue import Queue, Urgency
 from llmservice_operator.watch.relist import Relist
 from llmservice_operator.watch.shell import SILENCE, Shell
@@ -42,13 +43,9 @@ from llmservice_operator.watch.shell import SILENCE, Shell
 DEBOUNCE = 0.1  # seconds: a child's events come in flurries
 STUCK = 120.0  # seconds that a key may wait for a worker before the process counts as sick
 FINISH = 1.5  # seconds that running reconciles get at the end; with lease.DEADLINE less than lease.DURATION
-RELEASE = 1.0  # seconds for giving the lease back
+RELEASE = 1.0  # seconds for giving the leases back
+RESPONSIVE = 5.0  # seconds that the watches' event loop may take for a trifle
 SEEN_TO = "a restart sees to it"
-
-QUEUE_DEPTH = Gauge("llmservice_operator_queue_depth", "Objects that wait for a worker")
-QUEUE_AGE = Gauge("llmservice_operator_queue_age_seconds", "How long the oldest of them has waited")
-LEADER = Gauge("llmservice_operator_leader", "1 where this replica leads")
-OBJECTS = Gauge("llmservice_operator_objects", "LLMService objects known")
 
 T = TypeVar("T")
 
@@ -69,6 +66,12 @@ class Options:
     workers: int = 8
     kubeconfig: Path | None = None
     namespaces: tuple[str, ...] = ()  # empty: all
+    cluster_lease_namespace: str = names.CLUSTER_LEASE_NAMESPACE
+
+    @property
+    def install(self) -> str:
+        """The same for all replicas of an install, and for no other install."""
+        return f"{self.lease_namespace}/{self.lease_name}"
 
 
 async def run(options: Options) -> int:
@@ -80,21 +83,25 @@ async def run(options: Options) -> int:
     """
     connection = await Connection.load(options.kubeconfig)
     async with connection.session() as session:
-        return await Process(connection, Client(session, connection.server), options).run()
+        client = tracing.client(session, connection.server)
+        code = await Process(connection, client, options).run()
+        tracing.flush(client)
+        return code
 
 
 class Process:
-    """What lasts as long as the process: probes, signals, the lease, and between them one :class:`Operator`."""
+    """What lasts as long as the process: probes, signals, the leases, and between them one :class:`Operator`."""
 
     def __init__(self, connection: Connection, client: Client, options: Options) -> None:
         self._options = options
         self._connection = connection
         self._client = client
-        self._lease = Lease(client, options.lease_namespace, options.lease_name, options.identity)
+        own = Lease(client, options.lease_namespace, options.lease_name, options.identity)
+        self._leases = (own,) if options.namespaces else (own, self._cluster_wide())
         self._operator: Operator | None = None  # from when it is known which kinds there are to watch
 
     async def run(self) -> int:
-        runner = await probes.serve(self._options.health_port, self._unhealthy, self._unready)
+        runner = await probes.serve(self._options.health_port, self._unhealthy, self._unready, self._state)
         told = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,7 +116,8 @@ class Process:
         await asyncio.wait({work})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RELEASE):
-                await self._lease.release()
+                for held in reversed(self._leases):
+                    await held.release()
         await runner.cleanup()
         logger.info("stopped" if told.is_set() else "stopped, to be restarted")
         return 0 if told.is_set() else 1
@@ -119,8 +127,20 @@ class Process:
         logger.info("starting as %s", self._options.identity)
         await schema.wait_served(self._client)
         in_use = await discovery.in_use(self._client)
-        self._operator = Operator(self._connection, self._client, self._lease, self._options, in_use)
+        self._operator = Operator(self._connection, self._client, self._leases, self._options, in_use)
         await self._operator.work()
+
+    def _cluster_wide(self) -> Lease:
+        where, install = self._options.cluster_lease_namespace, self._options.install
+
+        def idle(rival: Rival) -> None:
+            logger.warning(
+                "another cluster-wide install serves this cluster: %s, by the Lease %s/%s. This one (%s) stays idle "
+                "until that one ends. Uninstall one of the two, or give each its own namespaces (--namespace)",
+                *(rival, where, names.CLUSTER_LEASE, install),
+            )
+
+        return lease.cluster_wide(self._client, where, install, idle)
 
     async def _unhealthy(self) -> str | None:
         return None if self._operator is None else await self._operator.unhealthy()
@@ -130,6 +150,11 @@ class Process:
             return "the API server has not said yet which kinds it serves"
         return await self._operator.unready()
 
+    def _state(self) -> str:
+        """Of what is ready. An install that has to stay idle is: it takes over when the other one ends."""
+        rival = None if self._operator is None else self._operator.rival
+        return "ok" if rival is None else f"ok, but idle: another cluster-wide install serves, {rival}"
+
 
 class Operator:
     """Watches the kinds ``in_use`` and, while it leads, reconciles."""
@@ -138,14 +163,14 @@ class Operator:
         self,
         connection: Connection,
         client: Client,
-        lease: Lease,
+        leases: tuple[Lease, ...],
         options: Options,
         in_use: tuple[Kind, ...],
     ) -> None:
         self._options = options
         self._connection = connection
         self._client = client
-        self._lease = lease
+        self._leases = leases  # all of them are held, in this order, by whoever leads
         self._store = Store(in_use)
         self._queue: Queue[Key | CacheKey] = Queue()
         self._to_pods = aiohttp.ClientSession()  # plain: pods are no API server, and get no credentials
@@ -153,19 +178,27 @@ class Operator:
             self._store,
             Cluster(client, self._store),
             options.defaults,
-            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client)),
+            Inquiry(EventReader(client), Pods(self._to_pods), Nodes(client), Scaling(client)),
             Recorder(client),
             options.lease_namespace,
         )
+        self._handle = tracing.reconciles(client, self._store, self._controller.handle)
         self._relist = Relist(client, self._store, options.namespaces, self._learnt)
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._shell = Shell(connection, in_use, options.namespaces, self._heard, self._shell_ended)
         self._watching_since: float | None = None
         self._leading = False
-        QUEUE_DEPTH.set_function(self._queue.depth)
-        QUEUE_AGE.set_function(self._queue.age)
-        LEADER.set_function(lambda: float(self._leading))
-        OBJECTS.set_function(lambda: float(len(self._store.services())))
+        metrics.QUEUE_DEPTH.set_function(self._queue.depth)
+        metrics.QUEUE_AGE.set_function(self._queue.age)
+        metrics.LEADER.set_function(lambda: float(self._leading))
+        metrics.IDLE.set_function(lambda: float(self.rival is not None))
+        metrics.WATCH_SILENCE.set_function(self._silence)
+        metrics.OBJECTS.services = self._services
+
+    @property
+    def rival(self) -> Rival | None:
+        """The cluster-wide install for which this one, as the leader of its own replicas, has to wait."""
+        return next((one.rival for one in self._leases[1:] if one.rival is not None), None)
 
     async def work(self) -> None:
         """Watch; wait to lead; lead. Ends only by an exception."""
@@ -179,11 +212,13 @@ class Operator:
                 group.create_task(self._relist.forever(), name="relist")
                 group.create_task(self._check_schema(), name="schema")
                 logger.info("watching; waiting to lead")
-                await self._lease.acquire()
+                for one in self._leases:
+                    await one.acquire()
+                    group.create_task(one.hold(), name="lease")
                 logger.info("leading")
                 self._leading = True
                 self._enqueue_everything()
-                group.create_task(self._lease.hold(), name="lease")
+                group.create_task(self._remove_dead_registrations(), name="registrations")
                 for number in range(self._options.workers):
                     group.create_task(self._worker(), name=f"worker {number}")
         finally:
@@ -209,20 +244,24 @@ class Operator:
 
     def _enqueue_everything(self) -> None:
         """What a new leader begins with: edits that nobody has acted on go before the pile."""
-        for service in self._store.services():
-            body = self._store.get(kinds.LLMSERVICE, *service)
-            if body is not None:
-                urgency = Urgency.NOW if _is_edited(body) else Urgency.BULK
-                self._enqueue(kinds.LLMSERVICE, self._store.concerned(kinds.LLMSERVICE, body), urgency)
+        for body in self._services():
+            urgency = Urgency.NOW if _is_edited(body) else Urgency.BULK
+            self._enqueue(kinds.LLMSERVICE, self._store.concerned(kinds.LLMSERVICE, body), urgency)
+
+    def _services(self) -> Iterator[Body]:
+        for key in self._store.services():
+            if (body := self._store.get(kinds.LLMSERVICE, *key)) is not None:
+                yield body
 
     # --- keys to the controller ------------------------------------------------------------------------------
     async def _worker(self) -> None:
         while True:
             key = await self._queue.take()
-            outcome = await _unbroken(self._controller.handle(key), FINISH)
+            outcome = await _unbroken(self._handle(key), FINISH)
             for other in outcome.wake:
                 self._queue.add(other)
             if outcome.next is Next.RETRY:
+                metrics.RETRIES.inc()
                 self._queue.retry(key)
             else:
                 self._queue.done(key, outcome.after if outcome.next is Next.LATER else None)
@@ -242,6 +281,11 @@ class Operator:
     async def _kinds_stay(self) -> None:
         raise Ended(f"{await discovery.change(self._client, self._store.kinds)}: {SEEN_TO}")
 
+    async def _remove_dead_registrations(self) -> None:
+        while True:
+            await scaling.remove_dead(self._client, datetime.now(UTC))
+            await asyncio.sleep(scaling.LOOK)
+
     async def _check_schema(self) -> None:
         ours: dict[str, Any] = crd.generate()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         await schema.check(self._client, ours)
@@ -250,15 +294,19 @@ class Operator:
     async def unhealthy(self) -> str | None:
         if self._watching_since is None:
             return None
-        expected = len(self._store.kinds) * max(1, len(self._options.namespaces))
-        silence = self._connection.watches.quietest(expected, self._watching_since)
-        if silence > SILENCE:
-            return f"a watch has been silent for {silence:.0f} s"
-        if not await self._shell.responsive(within=5.0):
-            return "the watches' event loop is stuck"
+        if self._silence() > SILENCE:
+            return f"a watch has been silent for {self._silence():.0f} s"
+        if not await self._shell.responsive(within=RESPONSIVE):
+            return f"the watches' event loop has not answered for {RESPONSIVE:g} s"
         if self._leading and self._queue.age() > STUCK:
             return f"an object has waited for a worker for {self._queue.age():.0f} s"
         return None
+
+    def _silence(self) -> float:
+        if self._watching_since is None:
+            return 0.0
+        expected = len(self._store.kinds) * max(1, len(self._options.namespaces))
+        return self._connection.watches.quietest(expected, self._watching_since)
 
     async def unready(self) -> str | None:
         return None if self._store.ready else "not every kind has been listed yet"

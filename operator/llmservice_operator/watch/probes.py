@@ -14,15 +14,17 @@ class PortTaken(RuntimeError):
     """The port for the probes cannot be listened on."""
 
 
-async def serve(port: int, healthy: Check, ready: Check) -> web.AppRunner:
-    """Listen from now on. The caller cleans the runner up.
+async def serve(
+    port: int, healthy: Check, ready: Check, state: Callable[[], str] = lambda: "ok"
+) -> web.AppRunner:
+    """Listen from now on. The caller cleans the runner up. ``state``: what ``/readyz`` says where nothing is wrong.
 
     Raises:
         PortTaken: something else listens there.
     """
     app = web.Application()
     app.router.add_get("/healthz", _answer(healthy))
-    app.router.add_get("/readyz", _answer(ready))
+    app.router.add_get("/readyz", _answer(ready, state))
     app.router.add_get("/metrics", _metrics)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
@@ -34,10 +36,12 @@ async def serve(port: int, healthy: Check, ready: Check) -> web.AppRunner:
     return runner
 
 
-def _answer(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _answer(
+    check: Check, state: Callable[[], str] = lambda: "ok"
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:
         wrong = await check()
-        return web.Response(text=wrong or "ok", status=200 if wrong is None else 503)
+        return web.Response(text=wrong or state(), status=200 if wrong is None else 503)
 
     return answer
 

@@ -11,6 +11,7 @@ from llmservice_operator.live import kinds
 from llmservice_operator.live.client import ApiError, Client
 from llmservice_operator.live.kinds import Kind
 from llmservice_operator.live.store import Body, Store
+from llmservice_operator.watch import metrics
 
 PERIOD = 600.0  # seconds between two lists of a kind
 PAUSE = 6.0  # seconds between two requests of the relists together: at most 10 a minute, however many objects
@@ -42,6 +43,7 @@ class Relist:
                 try:
                     await self._list(kind, PAUSE)
                 except ApiError as error:
+                    metrics.RELISTS.labels(kind.plural, "failed").inc()
                     logger.warning("relist of %s failed: %s", kind.plural, error.message)
 
     async def _until_listed(self, kind: Kind) -> None:
@@ -49,6 +51,7 @@ class Relist:
             try:
                 return await self._list(kind, 0.0)
             except ApiError as error:
+                metrics.RELISTS.labels(kind.plural, "failed").inc()
                 logger.warning("cannot list %s yet: %s", kind.plural, error.message)
                 await asyncio.sleep(RETRY)
 
@@ -63,3 +66,4 @@ class Relist:
             for body in self._store.replace(kind, bodies, version, scope):
                 self._learnt(kind, body)
         self._store.listed(kind)
+        metrics.RELISTS.labels(kind.plural, "listed").inc()

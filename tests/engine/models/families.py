@@ -19,6 +19,7 @@ class Family:
     config: Mapping[str, Any] = field(default_factory=dict)
     lengths: tuple[int, ...] = LENGTHS  # the longest first
     context: int | None = None  # tokens that are served, where not the model's own limit
+    eye: Mapping[str, Any] | None = None  # of a model that also sees: the config then is its text_config
 
 
 SMALL = {
@@ -106,6 +107,17 @@ FAMILIES: Mapping[str, Family] = {
             },
         },
     ),
+    "gemma3, beside an eye": Family(
+        "gemma3",
+        {
+            **WINDOW, "head_dim": 16, "query_pre_attn_scalar": 24, "sliding_window_pattern": 3,
+            "tie_word_embeddings": True,
+        },
+        eye={
+            "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "image_size": 28, "patch_size": 14,
+        },
+    ),
     "phi3": Family("phi3"),
     "phi3, partial longrope, window, tied": Family(
         "phi3",
@@ -134,7 +146,10 @@ FAMILIES: Mapping[str, Family] = {
 def write(family: Family, folder: Path, **saving: Any) -> Path:
     """A random checkpoint, whose norms and biases are random too: ones and noughts would hide a mix-up."""
     torch.manual_seed(1)
-    made = AutoModelForCausalLM.from_config(AutoConfig.for_model(family.kind, **{**SMALL, **family.config}))
+    config: Mapping[str, Any] = {**SMALL, **family.config}
+    if family.eye is not None:
+        config = {"text_config": config, "vision_config": family.eye, "mm_tokens_per_image": 4}
+    made = AutoModelForCausalLM.from_config(AutoConfig.for_model(family.kind, **config))
     for parameter in made.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=0.5, std=0.2)

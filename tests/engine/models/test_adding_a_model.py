@@ -32,4 +32,4 @@ def test_every_trait_that_the_guide_names_exists_and_none_is_left_out() -> None:
     rows = re.findall(r"^\| (`.*) \| [^|]*\|$", GUIDE, re.M)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     known = {field.name for field in dataclasses.fields(Traits)}
-    assert named == known - {"epsilon", "prefix"}
+    assert named == known - {"epsilon"}

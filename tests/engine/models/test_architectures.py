@@ -118,6 +118,31 @@ def test_a_tensor_too_few_and_one_too_many_are_named(name: str, tmp_path: Path) 
         Stepper(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name", ["mistral", "qwen2", "qwen3 moe", "gemma2, other caps, untied", "phi3", "olmo2"]
+)
+def test_an_untied_model_of_any_family_needs_its_head(name: str, tmp_path: Path) -> None:
+    file = families.write(FAMILIES[name], tmp_path) / "model.safetensors"
+    tensors = load_file(file)
+    del tensors["lm_head.weight"]
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(WeightsIncomplete, match=r"lacks 1 of \d+ tensors: lm_head\.weight"):
+        Stepper(tmp_path)
+
+
+def test_what_reads_images_is_neither_loaded_nor_counted(make_case: Any) -> None:
+    beside, alone = (
+        generating.load(make_case(name).folder).info for name in ("gemma3, beside an eye", "gemma3")
+    )
+    assert (beside.parameters, beside.weight_bytes) == (alone.parameters, alone.weight_bytes)
+
+
+def test_overrides_reach_the_text_model_of_one_that_also_sees(make_case: Any) -> None:
+    folder = make_case("gemma3, beside an eye").folder
+    engine = generating.load(folder, max_model_len=200, hf_overrides={"max_position_embeddings": 200})
+    assert engine.info.max_model_len == 200
+
+
 def test_every_family_that_is_served_is_compared(make_case: Any) -> None:
     compared = {type(make_case(name).reference).__name__ for name in FAMILIES}
     assert compared == set(registry.DECODERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -294,10 +295,7 @@ def test_a_model_that_does_not_fit_fails_and_an_unknown_one_cannot_be_told() -> 
     assert (told.code, levels(told)["memory"][0]) == (0, "warn")
 
 
-def test_without_a_cluster_the_manifest_alone_is_checked_and_that_is_said() -> None:
-    said = with_file("preflight", service(engine={"maxModelLen": 8192}), "-o", "json")
-    assert said.code == 0
-    assert levels(said)["cluster"][0] == "warn"
+def test_offline_nobody_is_asked() -> None:
     assert "cluster" not in levels(with_file("preflight", service(), "--offline", "-o", "json"))
 
 
@@ -325,6 +323,52 @@ def test_a_wrong_command_line_gets_one_line_and_exit_code_2(words: list[str], sa
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "server", ["http://127.0.0.1:9", "", "{"], ids=["no answer", "no file", "a broken file"]
+)
+@pytest.mark.parametrize("words", [["render", "--against", "cluster"], ["preflight"], ["status", "chat"]])
+def test_a_cluster_that_cannot_be_asked_is_one_line(tmp_path: Path, server: str, words: list[str]) -> None:
+    done = beside(
+        tmp_path, server, *words, *([] if words[0] == "status" else ["-f", tmp_path / "service.yaml"])
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (
+        "no answer from the API server" if server.startswith("http") else str(tmp_path / "config")
+    ) in done.stderr
+    assert words[0] != "preflight" or "--offline checks the manifest alone" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["plan"], ["render"], ["preflight", "--offline"]])
+def test_what_needs_no_cluster_asks_none(tmp_path: Path, words: list[str]) -> None:
+    done = beside(tmp_path, "http://127.0.0.1:9", *words, "-f", tmp_path / "service.yaml", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+def beside(folder: Path, server: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, for the library that reads a kubeconfig looks at its place once."""
+    (folder / "service.yaml").write_text(yaml.safe_dump(service(engine={"maxModelLen": 8192})))
+    if server:
+        (folder / "config").write_text(kubeconfig(server) if server.startswith("http") else server)
+    return subprocess.run(
+        [sys.executable, "-m", "llmservice_operator.cli.people", *map(str, words)],
+        env={**os.environ, "KUBECONFIG": str(folder / "config")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def kubeconfig(server: str) -> str:
+    return yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": server}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {}}],
+    })  # fmt: skip
 
 
 def test_what_is_offline_imports_neither_torch_nor_what_talks_to_a_cluster(tmp_path: Path) -> None:

@@ -45,12 +45,18 @@ def prepared(cluster: Cluster) -> Kube:
     made.kubectl(
         "wait", "--for=condition=Established", "crd/llmservices.serving.llmservice.dev", "--timeout=30s"
     )
-    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, WAITING)
-    command = [str(cluster.helm), "template", ACCOUNT, str(CHART), f"--namespace={NAMESPACE}"]
+    made.apply(WAITING)
+    grant(made, cluster, ACCOUNT, NAMESPACE)
+    return made
+
+
+def grant(kubernetes: Kube, cluster: Cluster, release: str, namespace: str) -> None:
+    """An install's namespace, and the rights that the chart gives it."""
+    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    command = [str(cluster.helm), "template", release, str(CHART), f"--namespace={namespace}"]
     only = ["--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml"]
     rights = subprocess.run([*command, *only], text=True, capture_output=True, check=True).stdout
-    made.kubectl("apply", "-f", "-", given=rights)
-    return made
+    kubernetes.kubectl("apply", "-f", "-", given=rights)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ class Fault(StrEnum):
 
     RESET = "its connection is cut without an answer"
     THROTTLED = "429 with Retry-After"
+    CONFLICT = "409"
     BROKEN = "500"
     EXPIRED = "a watch answers that its version is too old"
 
@@ -59,6 +60,7 @@ class Proxy:
         self._watches: dict[int, web.Request] = {}
         self._loop = asyncio.new_event_loop()
         self.choose: Choose = healthy
+        self.asked: list[Asked] = []  # every request
         self.met: list[tuple[Asked, Fault]] = []  # what the faults were done to
         threading.Thread(target=self._loop.run_forever, daemon=True, name="faults").start()
         port = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(timeout=10)
@@ -106,6 +108,7 @@ class Proxy:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         asked = Asked(request.method, request.path, request.query.get("watch") == "true")
+        self.asked.append(asked)
         fault = self.choose(asked)
         if fault is not None:
             self.met.append((asked, fault))
@@ -153,6 +156,9 @@ def _misbehave(request: web.Request, fault: Fault) -> web.Response:
     if fault is Fault.THROTTLED:
         status = _status(429, "TooManyRequests", "too many requests, please try again later")
         return web.json_response(status, status=429, headers={"Retry-After": str(RETRY_AFTER)})
+    if fault is Fault.CONFLICT:
+        message = "Operation cannot be fulfilled: the object has been modified; please apply your changes"
+        return web.json_response(_status(409, "Conflict", message), status=409)
     return web.json_response(_status(500, "InternalError", "an error on the server"), status=500)
 
 

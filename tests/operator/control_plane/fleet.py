@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.error import URLError
 
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.operator.control_plane import kube
 from tests.operator.control_plane.kube import Kube
@@ -43,8 +44,21 @@ class Replica:
             return 0
 
     def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+        return self.read("metrics")
+
+    def read(self, what: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{what}", timeout=5) as answer:
             return str(answer.read().decode())
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum over what has these labels; 0 where nothing has."""
+        samples = [
+            sample
+            for family in text_string_to_metric_families(self.metrics())
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+        return sum(sample.value for sample in samples)
 
     def stop(self) -> tuple[int, float]:
         """SIGTERM: exit code, and seconds until it had ended."""
@@ -54,10 +68,13 @@ class Replica:
 
 
 class Fleet:
-    """Starts and ends operators; all of them are ended at the end."""
+    """Starts and ends the operators of one install, named as the chart names all that is its own."""
 
-    def __init__(self, kubernetes: Kube, folder: Path) -> None:
+    def __init__(
+        self, kubernetes: Kube, folder: Path, name: str = ACCOUNT, namespace: str = NAMESPACE
+    ) -> None:
         self._kube = kubernetes
+        self._name, self._namespace = name, namespace
         self._folder = folder
         self._kubeconfig = folder / "operator.kubeconfig"
         self._kubeconfig.write_text(self._config())
@@ -71,14 +88,15 @@ class Fleet:
         *,
         ready: bool = True,
         program: tuple[str, ...] = PROGRAM,
+        options: tuple[str, ...] = (),
     ) -> Replica:
         self._count += 1
         identity, port = f"operator-{self._count}", free_port()
         log = self._folder / f"{identity}.log"
         command = [
             *(sys.executable, *program, "run", f"--engine-image={image}"),
-            *(f"--kubeconfig={self._kubeconfig}", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}"),
-            *(f"--identity={identity}", f"--health-port={port}"),
+            *(f"--kubeconfig={self._kubeconfig}", f"--lease-namespace={self._namespace}"),
+            *(f"--lease-name={self._name}", f"--identity={identity}", f"--health-port={port}", *options),
             *(f"--namespace={name}" for name in namespaces),
         ]
         with log.open("wb") as out:
@@ -90,7 +108,7 @@ class Fleet:
         return replica
 
     def holder(self) -> str:
-        lease = self._kube.get("Lease", LEASE, NAMESPACE) or {}
+        lease = self._kube.get("Lease", self._name, self._namespace) or {}
         return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
     def leader(self, within: float = 20.0) -> Replica:
@@ -119,7 +137,7 @@ class Fleet:
 
     def _config(self) -> str:
         token = self._kube.kubectl(
-            "create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h"
+            "create", "token", self._name, "-n", self._namespace, "--duration=2h"
         ).stdout.strip()
         cluster = {"server": self._kube.server, "certificate-authority-data": self._kube.ca}
         config = {

@@ -205,12 +205,12 @@ def api_service(kubernetes: Kube, version: str) -> Body | None:
     return kubernetes.call("GET", f"{APISERVICES}/{version}.custom.metrics.k8s.io")
 
 
-def available(kubernetes: Kube) -> None:
+def available(kubernetes: Kube, within: float = 30) -> None:
     for version in VERSIONS:
         kube.eventually(
             lambda version=version: (
                 kube.condition(api_service(kubernetes, version), "Available").get("status") == "True"
             ),
-            30,
+            within,
             f"{version} is available: {api_service(kubernetes, version)}",
         )

@@ -191,10 +191,10 @@ def _is_told(place: Place, name: str) -> bool:
 
 def _knows_all(place: Place, way: Way) -> bool:
     """Does the operator, by its metrics, know of as many LLMServices as there are?"""
-    there = f"llmservice_operator_objects {float(len(place.kube.list('LLMService')))}"
+    there = len(place.kube.list("LLMService"))
     for one in way.fleet.replicas:
         try:
-            if there in one.metrics().splitlines():
+            if one.metric("llmservice_operator_objects", condition="Ready") == there:
                 return True
         except OSError:
             continue  # it has ended, or only just begins

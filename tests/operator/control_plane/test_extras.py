@@ -121,6 +121,28 @@ def test_switching_autoscaling_on_takes_no_replica_away(running: Place) -> None:
     assert running.must("Deployment")["spec"]["replicas"] == 3
 
 
+def test_from_one_backend_to_the_other_no_replica_is_taken_away(full: Kube, running: Place) -> None:
+    """KEDA's kind is served here, and nobody acts on it."""
+    keda = {"backend": "KEDA", "keda": {"prometheusAddress": "http://prometheus"}}
+    running.apply(replicas=3)
+    running.wait_for("Deployment")
+    before = None
+    for more in (keda, {}, keda, {"backend": "External"}, keda, None, keda):
+        running.apply(replicas=None, autoscaling=None if more is None else {"maxReplicas": 8, **more})
+        for kind, wanted in ((kinds.SCALED_OBJECT, more == keda), (kinds.AUTOSCALER, more == {})):
+            kube.eventually(
+                lambda kind=kind, wanted=wanted: bool(child_of(running, kind)) is wanted,  # type: ignore[misc]
+                what=f"{kind.kind} {wanted}",
+            )
+        if before is None:
+            full.patch("Deployment", "chat", running.name, {"spec": {"replicas": 5}}, "scale")
+            before = running.must("Deployment")["metadata"]["generation"]
+    time.sleep(1)
+    after = running.must("Deployment")
+    assert after["spec"]["replicas"] == 5
+    assert after["metadata"]["generation"] == before, "not even for a moment: each change would count one"
+
+
 def test_extra_children_follow_the_spec_and_are_written_once(full: Kube, running: Place) -> None:
     fields = {
         "networkPolicy": {"enabled": True},

@@ -7,6 +7,7 @@ import signal
 import time
 
 import httpx
+from llmservice_operator.api import names
 
 from e2e.cluster.launcher import Cluster
 from tests.operator.control_plane import conftest, kube
@@ -56,9 +57,21 @@ def test_sigterm_releases_the_lease_and_ends_within_3_seconds(place: Place, oper
     print(f"SIGTERM: ended in {seconds:.2f} s, an edit acted on {time.monotonic() - ended:.1f} s later")
 
 
+def test_a_restart_acts_on_an_edit_within_3_seconds(place: Place, operators: Fleet) -> None:
+    place.apply()
+    place.wait_for("Service")
+    operators.stop_all()
+    place.kube.patch("LLMService", "chat", place.name, {"spec": {"expose": {"service": {"port": 9000}}}})
+    operators.start()
+    kube.eventually(
+        lambda: place.must("Service")["spec"]["ports"][0]["port"] == 9000, 3, "the edit is acted on"
+    )
+
+
 def test_the_last_one_leaves_a_lease_that_nobody_holds(kubernetes: Kube, operators: Fleet) -> None:
     operators.stop_all()
-    assert kubernetes.must("Lease", LEASE, NAMESPACE)["spec"].get("holderIdentity", "") == ""
+    for namespace in (NAMESPACE, names.CLUSTER_LEASE_NAMESPACE):
+        assert kubernetes.must("Lease", LEASE, namespace)["spec"].get("holderIdentity", "") == ""
 
 
 def test_a_leader_that_lost_the_lease_ends_itself(kubernetes: Kube, operators: Fleet) -> None:

@@ -36,13 +36,31 @@ FAST = {
 }
 SCALING = {"minReplicas": 1, "maxReplicas": 3, "metric": "WaitingRequests", "target": 4, "behavior": FAST}
 
+OTHER = {
+    "apiVersion": "apiregistration.k8s.io/v1",
+    "kind": "APIService",
+    "metadata": {"name": "v1beta1.custom.metrics.k8s.io"},
+    "spec": {
+        "group": "custom.metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
+        "insecureSkipTLSVerify": True,
+    },
+}
+IMPATIENT = (
+    "-c",
+    "from llmservice_operator.live import scaling; scaling.DEAD, scaling.LOOK = 2.0, 0.5; "
+    "from llmservice_operator.cli import main; main()",
+)
+
 
 @pytest.fixture(scope="module")
 def rights(kubernetes: Kube) -> Iterator[Kube]:
     install(kubernetes, NAMESPACE)
     yield kubernetes
-    for version in VERSIONS:  # the other tests' namespaces must go
-        kubernetes.call("DELETE", f"{APISERVICES}/{version}.custom.metrics.k8s.io")
+    remove(kubernetes)  # the other tests' namespaces must go
 
 
 @pytest.fixture(scope="module")
@@ -194,22 +212,8 @@ def test_a_second_replica_shares_the_certificate_and_neither_writes_on(server: S
 def test_another_providers_api_service_is_left_alone_and_ours_make_room(server: Server) -> None:
     kubernetes = server.kube
     server.stop_all()
-    for version in VERSIONS:
-        kubernetes.call("DELETE", f"{APISERVICES}/{version}.custom.metrics.k8s.io")
-    other = {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": "v1beta1.custom.metrics.k8s.io"},
-        "spec": {
-            "group": "custom.metrics.k8s.io",
-            "version": "v1beta1",
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
-            "insecureSkipTLSVerify": True,
-        },
-    }
-    kubernetes.apply(other)
+    remove(kubernetes)
+    kubernetes.apply(OTHER)
     before = api_service(kubernetes, "v1beta1")
     replica = server.start()
     kube.eventually(
@@ -229,6 +233,55 @@ def test_another_providers_api_service_is_left_alone_and_ours_make_room(server: 
     assert replica.probe("readyz") == 200
     kubernetes.call("DELETE", f"{APISERVICES}/v1beta1.custom.metrics.k8s.io")
     server.stop_all()
+
+
+def test_who_else_serves_the_metrics_is_said_by_name_until_they_go_and_ours_take_over(
+    place: Place, operators: Fleet, server: Server, engines: Engines
+) -> None:
+    server.stop_all()
+    remove(server.kube)
+    server.kube.apply(OTHER)
+    server.start()
+    place.apply(replicas=None, autoscaling=SCALING)
+    place.wait_for("Deployment")
+
+    def active() -> Body:
+        engines.start()
+        return kube.condition(place.must("LLMService"), "AutoscalingActive")
+
+    kube.eventually(
+        lambda: (
+            "served by another provider, monitoring/prometheus-adapter (APIService v1beta1.custom.metrics.k8s.io): "
+            "add the rule for num_requests_waiting there" in str(active().get("message"))
+        ),
+        60,
+        f"it says so: {active()}",
+    )
+    server.kube.call("DELETE", f"{APISERVICES}/v1beta1.custom.metrics.k8s.io")
+    available(server.kube, within=40)  # it looks every 30 s
+    kube.eventually(lambda: active().get("status") == "True", 60, f"it scales: {active()}")
+
+
+def test_an_api_service_whose_servers_are_all_dead_is_removed_by_the_operator(
+    server: Server, operators: Fleet
+) -> None:
+    """As when their nodes are lost: the Deployment is still wanted, and nobody could tell them to remove it."""
+    (replica,) = server.running
+    operators.stop_all()
+    operators.start(program=IMPATIENT)
+    time.sleep(3)
+    assert api_service(server.kube, "v1beta2") is not None, "it serves"
+    replica.process.kill()
+    replica.process.wait()
+    kube.eventually(
+        lambda: [api_service(server.kube, version) for version in VERSIONS] == [None, None],
+        60,
+        "both are removed",
+    )
+    assert "which has led nowhere for" in operators.replicas[0].log.read_text()
+    namespace_goes(server.kube, conftest.empty_place(server.kube).name)
+    operators.stop_all()
+    server.keep_one()  # and it registers again
 
 
 def test_at_the_end_of_its_deployment_it_takes_its_api_services_along(server: Server) -> None:
@@ -260,8 +313,7 @@ def test_with_its_namespace_the_api_services_go_and_no_namespace_hangs(
     server: Server, tmp_path: Path
 ) -> None:
     server.stop_all()
-    for version in VERSIONS:
-        server.kube.call("DELETE", f"{APISERVICES}/{version}.custom.metrics.k8s.io")
+    remove(server.kube)
     going, other = conftest.empty_place(server.kube), conftest.empty_place(server.kube)
     install(server.kube, going.name)
     moved = Server(server.kube, tmp_path, going.name)
@@ -277,6 +329,11 @@ def test_with_its_namespace_the_api_services_go_and_no_namespace_hangs(
     finally:
         moved.kill_all()
         install(server.kube, NAMESPACE)
+
+
+def remove(kubernetes: Kube) -> None:
+    for version in VERSIONS:
+        kubernetes.call("DELETE", f"{APISERVICES}/{version}.custom.metrics.k8s.io")
 
 
 def namespace_goes(kubernetes: Kube, name: str) -> None:

@@ -122,6 +122,64 @@ def test_the_api_servers_refusal_is_quoted(place: Place) -> None:
     assert "not a label value" in findings(place, body)["dry run"][1]
 
 
+def test_each_child_is_tried_and_the_one_that_is_refused_is_named_with_the_reason(place: Place) -> None:
+    found = findings(place, place.service(replicas=2, networkPolicy={"enabled": True}))
+    level, said = found["children"]
+    assert level == "ok"
+    assert "Deployment chat, Service chat, NetworkPolicy chat, PodDisruptionBudget chat" in said
+    container = {"name": "engine", "securityContext": {"runAsUser": -1}}
+    found = findings(place, place.service(template={"spec": {"containers": [container]}}))
+    level, said = found["Deployment chat"]
+    assert level == "fail"
+    assert "spec.template.spec.containers[0].securityContext.runAsUser: Invalid value: -1" in said
+    assert "Service chat" in found["children"][1]
+    assert place.get("Deployment") is None
+    assert place.get("Service") is None
+
+
+def test_a_child_whose_name_somebody_else_has_is_named_with_its_owner(place: Place) -> None:
+    body = {"metadata": {"name": "chat"}, "spec": {"ports": [{"port": 80}]}}
+    place.kube.create("Service", body, place.name)
+    level, said = findings(place, place.service())["Service chat"]
+    assert level == "fail"
+    assert said == (
+        "exists and belongs to nobody that this operator knows (it lacks the operator's labels); "
+        "rename one of the two"
+    )
+
+
+def test_children_that_are_there_already_are_tried_as_an_edit(place: Place, operators: Fleet) -> None:
+    place.apply(replicas=2)
+    place.wait_ready()
+    before = place.versions()
+    found = findings(place, place.service(replicas=3))
+    assert found["children"][0] == "ok"
+    assert not [one for one in found if one.startswith(("Deployment", "Service"))]
+    assert place.versions() == before
+
+
+def test_a_person_who_may_write_the_object_alone_is_told_what_cannot_be_told(
+    place: Place, tmp_path: Path
+) -> None:
+    person = _stranger(place, tmp_path)
+    rule = {"apiGroups": ["serving.llmservice.dev"], "resources": ["llmservices"],
+            "verbs": ["get", "create", "patch"]}  # fmt: skip
+    rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{place.name}"
+    place.kube.call("POST", f"{rights}/roles", {"metadata": {"name": "writes"}, "rules": [rule]})
+    subject = {"kind": "ServiceAccount", "name": "stranger", "namespace": place.name}
+    place.kube.call("POST", f"{rights}/rolebindings", {
+        "metadata": {"name": "writes"}, "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "writes"},
+    })  # fmt: skip
+    found = kube.eventually(
+        lambda: told if (told := findings(place, place.service(), person))["dry run"][0] == "ok" else None
+    )
+    for child in ("Deployment chat", "Service chat"):
+        assert found[child][0] == "warn"
+        assert "cannot be told: " in found[child][1]
+    assert "children" not in found
+
+
 def test_an_object_that_is_there_already_is_tried_as_an_edit(place: Place, operators: Fleet) -> None:
     place.apply()
     version = place.must("LLMService")["metadata"]["resourceVersion"]

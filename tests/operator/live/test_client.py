@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,7 +29,8 @@ async def server() -> AsyncIterator[TestServer]:
             "message": request.query.get("m", "no"),
             "details": {"causes": causes},
         }
-        return web.json_response(body, status=code)
+        headers = {"Retry-After": request.query["wait"]} if "wait" in request.query else {}
+        return web.json_response(body, status=code, headers=headers)
 
     async def echo(request: web.Request) -> web.Response:
         return web.json_response(
@@ -128,3 +130,17 @@ def test_a_watch_that_never_began_counts_from_the_start() -> None:
 async def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(NoCluster):
         await Connection.load(tmp_path / "none")
+
+
+async def test_after_a_retry_after_nothing_but_a_lease_is_asked_for_before(server: TestServer) -> None:
+    connection = Connection(Configuration(host=str(server.make_url("")).rstrip("/")))
+    async with connection.session() as session:
+        client = Client(session, connection.server)
+        with pytest.raises(ApiError):
+            await client.get("/status/429", {"wait": "1"})
+        throttled = time.monotonic()
+        await client.get("/apis/coordination.k8s.io/v1/namespaces/a/leases/b")
+        lease = time.monotonic() - throttled
+        await client.get("/api/v1/pods")
+        other = time.monotonic() - throttled
+    assert other >= 0.9 > lease

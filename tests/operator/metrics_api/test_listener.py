@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -110,6 +111,53 @@ async def test_half_a_handshake_blocks_nobody(front: Front) -> None:
     assert (await front.proxied(ROOT, "system:kube-aggregator"))[0] == 200
     for _, writer in half:
         writer.close()
+
+
+async def test_half_a_handshake_is_ended_in_time(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE", 0.2)
+    await front.serve()
+    half = [await asyncio.open_connection("127.0.0.1", front.listener.port) for _ in range(200)]
+    for _, writer in half[::2]:
+        writer.write(b"\x16\x03\x01\x02\x00")  # the beginning of a greeting
+    ends = await asyncio.wait_for(
+        asyncio.gather(*(reader.read() for reader, _ in half), return_exceptions=True), 10
+    )
+    assert len(ends) == 200
+    assert (await front.proxied(ROOT, "system:kube-aggregator"))[0] == 200
+
+
+async def test_a_request_that_drips_for_ever_is_ended(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "STRANGER_SECONDS", 0.5)
+    _, writer = await stranger(front)
+    writer.write(b"GET / HTTP/1.1\r\n")
+
+    async def drip() -> None:
+        while not writer.transport.is_closing():
+            writer.write(b"X")
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(drip(), 10)
+    assert (await front.proxied(ROOT, "system:kube-aggregator"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"X-Giant: " + b"x" * 100_000 + b"\r\n", b"".join(b"X-%d: y\r\n" % number for number in range(10_000))],
+    ids=["one giant header", "ten thousand headers"],
+)
+async def test_giant_headers_get_a_refusal_or_an_end(front: Front, said: bytes) -> None:
+    reader, writer = await stranger(front)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n" + said + b"\r\n")
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        answer = await asyncio.wait_for(reader.read(), 10)
+        assert answer.startswith(b"HTTP/1.0 400") or not answer
+    assert (await front.proxied(ROOT, "system:kube-aggregator"))[0] == 200
+
+
+async def stranger(front: Front) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(
+        "127.0.0.1", front.listener.port, ssl=front.tls(), server_hostname=SERVICE
+    )
 
 
 async def test_a_port_that_is_taken_says_so(front: Front) -> None:

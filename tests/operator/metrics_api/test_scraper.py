@@ -57,8 +57,39 @@ async def bursts(_: web.Request) -> web.Response:
     return answer
 
 
-async def redirects(_: web.Request) -> web.Response:
-    raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
+async def promises(request: web.Request) -> web.StreamResponse:
+    """200 megabytes, as its header says truly."""
+    answer = web.StreamResponse(headers={"Content-Length": str(200 * 2**20)})
+    await answer.prepare(request)
+    for _ in range(200):
+        await answer.write(b"#" * (2**20 - 1) + b"\n")
+    return answer
+
+
+async def has_one_long_line(_: web.Request) -> web.Response:
+    return web.Response(text="#" * 1_000_000 + "\n" + TRUE)
+
+
+async def has_a_million_engines(_: web.Request) -> web.Response:
+    return web.Response(text='vllm:num_requests_waiting{engine="0"} 4\n' * 50_000)
+
+
+async def has_a_giant_header(_: web.Request) -> web.Response:
+    return web.Response(text=TRUE, headers={"X-Giant": "x" * 100_000})
+
+
+async def is_a_web_page(_: web.Request) -> web.Response:
+    return web.Response(text="<html>502 Bad Gateway</html>" * 1000, content_type="text/html")
+
+
+async def packs(_: web.Request) -> web.Response:
+    answer = web.Response(text=TRUE)
+    answer.enable_compression(web.ContentCoding.gzip)
+    return answer
+
+
+async def redirects(request: web.Request) -> web.Response:
+    raise web.HTTPFound(f"http://{request.host}/secret")
 
 
 async def lies(_: web.Request) -> web.Response:
@@ -74,7 +105,8 @@ async def asking(answer: Answer, clock: Callable[[], float] = time.monotonic) ->
     """A scraper whose pods all answer like that; ``asked`` of the pods is counted by the caller."""
     app = web.Application()
     app.router.add_get("/metrics", answer)
-    server = TestServer(app)
+    app.router.add_get("/secret", tells)
+    server = TestServer(app, host="0.0.0.0")
     await server.start_server()
     assert server.port is not None
     async with scraper.session() as session:
@@ -88,12 +120,54 @@ async def test_a_pod_that_tells_is_read_with_the_time_of_asking() -> None:
     assert answer.reading == {"num_requests_waiting": 4, "num_requests_in_flight": 5}
 
 
-@pytest.mark.parametrize("bad", [hangs, drips, floods, bursts, redirects, lies, is_another])
+BAD = [hangs, drips, floods, bursts, promises, has_one_long_line, has_a_million_engines, has_a_giant_header,
+       is_a_web_page, packs, redirects, lies, is_another]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
 async def test_a_pod_that_does_not_tell_in_time_and_truly_does_not_answer(bad: Answer) -> None:
     began = time.monotonic()
     async with asking(bad) as asks:
         assert await asks.ask([pod()]) == []
         assert time.monotonic() - began < scraper.LIMIT + 1.5
+
+
+async def test_beside_all_of_these_the_others_are_read_and_little_is_kept() -> None:
+    """Each pod has an address of its own, by which the server knows how to misbehave."""
+
+    async def by_address(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        number = int(request.transport.get_extra_info("sockname")[0].rpartition(".")[2])
+        return await (BAD[number - 1] if number <= len(BAD) else tells)(request)
+
+    pods = [pod(str(number), f"127.0.0.{number}") for number in range(1, 3 * len(BAD) + 1)]
+    async with asking(by_address) as asks:
+        began = time.monotonic()
+        answers = await asks.ask(pods)
+        assert time.monotonic() - began < scraper.LIMIT + 1.5
+    assert [answer.reading["num_requests_waiting"] for answer in answers] == [4] * 2 * len(BAD)
+
+
+async def test_lines_that_come_in_pieces_among_thousands_of_others_are_read() -> None:
+    others = "# HELP http_requests Of all kinds.\nhttp_requests 9\n" * 20_000
+
+    async def tells_slowly(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for piece in (
+            others,
+            "vllm:num_req",
+            "uests_waiting 4\nht",
+            "tp 1\n" + others,
+            "vllm:num_requests_running 1",
+        ):
+            await answer.write(piece.encode())
+            await asyncio.sleep(0.01)
+        return answer
+
+    async with asking(tells_slowly) as asks:
+        (answer,) = await asks.ask([pod()])
+    assert answer.reading == {"num_requests_waiting": 4, "num_requests_in_flight": 5}
 
 
 async def test_a_pod_that_nobody_listens_at_does_not_answer() -> None:
@@ -145,3 +219,24 @@ async def test_hanging_pods_are_waited_for_together() -> None:
         pods = [pod(str(number), f"127.0.0.{number}") for number in range(1, 40)]
         assert await asks.ask(pods) == []
     assert time.monotonic() - began < scraper.LIMIT + 1.5
+
+
+async def test_successive_figures_of_two_replicas_never_go_back() -> None:
+    """The autoscaler asks every 15 s, whichever replica: each has a cache of its own, and both are asked meanwhile."""
+    now = 0.0
+
+    async def tells_the_time(_: web.Request) -> web.Response:
+        return web.Response(text=f"vllm:num_requests_waiting {now}\n")
+
+    async with asking(tells_the_time, lambda: now) as one, asking(tells_the_time, lambda: now) as other:
+        said = []
+        for step in range(40):
+            now = step * 1.0
+            replicas = (one, other) if step % 2 else (other, one)
+            if step % 3 == 0:
+                await replicas[0].ask([pod()])  # somebody else's question
+            if step % 15 == 0:
+                (answer,) = await replicas[1].ask([pod()])
+                said.append(answer.reading["num_requests_waiting"])
+    assert said == sorted(said)
+    assert len(set(said)) == len(said), "each time a newer one"

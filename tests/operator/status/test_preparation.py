@@ -182,3 +182,64 @@ def test_a_kind_that_the_cluster_lacks_is_named() -> None:
     wanted = world.wanted(autoscaling=keda)
     assert said(judged(wanted, world.seen()), "AutoscalingActive")[1] == "KindNotServed"
     assert isinstance(world.planned(wanted, world.seen()), Plan)
+
+
+# --- what stands in the way of scaling ------------------------------------------------------------------------
+def apiservice(managed: bool, available: str = "True", version: str = "v1beta1") -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "llmservice-operator"} if managed else {}
+    condition = {"type": "Available", "status": available, "message": "no endpoints"}
+    return {
+        "metadata": {"name": f"{version}.custom.metrics.k8s.io", "labels": labels},
+        "spec": {"service": {"namespace": "monitoring", "name": "prometheus-adapter"}},
+        "status": {"conditions": [condition]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "said_too"),
+    [
+        (None, ""),
+        ((), "metricsApi.enabled"),
+        ((apiservice(True),), ""),
+        ((apiservice(True, "False"),), "our metrics server does not answer the API server: no endpoints"),
+        (
+            (apiservice(False),),
+            "another provider, monitoring/prometheus-adapter (APIService v1beta1.custom.metrics.k8s.io): "
+            "add the rule for num_requests_waiting there (docs/guides/autoscaling.md, Beside another provider), "
+            "or set spec.autoscaling.backend to KEDA",
+        ),
+        ((apiservice(True, version="v1beta2"), apiservice(False)), "monitoring/prometheus-adapter"),
+    ],
+)
+def test_who_serves_the_metrics_is_said_where_there_are_none(group: Any, said_too: str) -> None:
+    wanted = world.wanted(autoscaling={"maxReplicas": 3})
+    deployment = world.rendered(wanted, world.seen())["Deployment"] | {"status": {"availableReplicas": 1}}
+    seen = world.seen(scaler(AbleToScale="True", ScalingActive="False"), deployment)
+    _, _, message = said(judged(wanted, dataclasses.replace(seen, metrics_group=group)), "AutoscalingActive")
+    assert message.startswith("replicas hold: in its words")
+    assert said_too in message
+    assert said_too or message == "replicas hold: in its words"
+
+
+def test_two_autoscalers_on_one_deployment_are_told_apart_by_kubernetes_and_the_move_is_ours() -> None:
+    wanted = world.wanted(autoscaling={"maxReplicas": 3})
+    deployment = world.rendered(wanted, world.seen())["Deployment"] | {"status": {"availableReplicas": 1}}
+    both = scaler(AbleToScale="True", ScalingActive="False")
+    both["status"]["conditions"][1] |= {"reason": "AmbiguousSelector", "message": "multiple HPAs: [a b]"}
+    found = said(judged(wanted, world.seen(both, deployment)), "AutoscalingActive")
+    assert found[1] == "AmbiguousSelector"
+    assert found[2] == (
+        "replicas hold: multiple HPAs: [a b]; delete the other one, or keep it and set "
+        "spec.autoscaling.backend: External"
+    )
+
+
+def test_an_autoscaler_that_undoes_our_replicas_is_named_with_the_move() -> None:
+    wanted = world.wanted(replicas=2)
+    seen = dataclasses.replace(world.seen(), rivals=('ScaledObject "theirs"',))
+    found = said(judged(wanted, seen), "AutoscalingActive")
+    assert found[:2] == ("False", "ReplicasContested")
+    assert found[2] == (
+        'ScaledObject "theirs" also sets the replicas of Deployment llama, and spec.replicas is 2: the two undo '
+        "each other; remove spec.replicas to leave them to it, or delete it"
+    )

@@ -50,3 +50,5 @@ class Traits:
     logit_scale: float = 1.0
     logit_cap: float | None = None
     prefix: str = "model"  # of all names but the head's
+    head: str = "lm_head"
+    passed_over: tuple[str, ...] = ()  # beginnings of the names of what is not loaded

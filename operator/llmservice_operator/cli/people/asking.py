@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from llmservice_operator.api import names, quantities
 from llmservice_operator.api.spec import LLMService
-from llmservice_operator.cli.people import references
+from llmservice_operator.cli.people import references, rehearsal, trials
+from llmservice_operator.cli.people.answers import BadInput
 from llmservice_operator.cli.people.cluster import Cluster
-from llmservice_operator.cli.people.findings import Finding, fail, ok, warn
+from llmservice_operator.cli.people.findings import Finding, Level, fail, ok, warn
 from llmservice_operator.cli.people.references import Reference
+from llmservice_operator.cli.people.trials import untold
 from llmservice_operator.desired import extras, placement
 from llmservice_operator.live import discovery, kinds
 from llmservice_operator.live.client import ApiError
@@ -20,22 +22,32 @@ Body = dict[str, Any]
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-async def everything(there: Cluster, body: Mapping[str, Any], wanted: LLMService, pod: Body) -> list[Finding]:
-    """``pod``: the engine pods' spec, as it would be rendered."""
+async def everything(
+    there: Cluster, body: Mapping[str, Any], wanted: LLMService, children: Sequence[Body]
+) -> list[Finding]:
+    """``children``: as they would be rendered.
+
+    Raises:
+        BadInput: the cluster does not answer.
+    """
     first = await _dry_run(there, body)
-    if first.about == "cluster":
-        return [first]
-    found = [first, *[await _exists(there, wanted, one) for one in references.of(wanted)]]
+    if first.level is Level.OK:
+        return [
+            first,
+            *await trials.children(there, wanted, children),
+            *await _needs(there, wanted, children),
+        ]
+    return [first, *await _needs(there, wanted, children)]
+
+
+async def _needs(there: Cluster, wanted: LLMService, children: Sequence[Body]) -> list[Finding]:
+    found = [await _exists(there, wanted, one) for one in references.of(wanted)]
     if (stored := await _storage(there, wanted)) is not None:
         found.append(stored)
     found += await _kinds(there, wanted)
     if wanted.spec.accelerator.count and not wanted.spec.suspend:
-        found.append(await _devices(there, wanted, pod))
+        found.append(await _devices(there, wanted, rehearsal.pod_of(children)))
     return found
-
-
-def untold(about: str, error: ApiError) -> Finding:
-    return warn(about, f"cannot be told: {error.message}")
 
 
 async def _dry_run(there: Cluster, body: Mapping[str, Any]) -> Finding:
@@ -43,7 +55,7 @@ async def _dry_run(there: Cluster, body: Mapping[str, Any]) -> Finding:
         await there.try_out(body)
     except ApiError as error:
         if error.code is None:
-            return warn("cluster", f"cannot be asked: {error.message}", "these were the offline checks alone")
+            raise BadInput(error.message) from None
         if error.code == 404 and "namespaces" in error.message:
             return fail(
                 "namespace", error.message, f"kubectl create namespace {body['metadata']['namespace']}"

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes_asyncio import config as kubernetes_config
 
 from llmservice_operator.api import names
@@ -15,6 +16,7 @@ from llmservice_operator.cli.people.answers import BadInput
 from llmservice_operator.live import kinds
 from llmservice_operator.live.client import ApiError, Client
 from llmservice_operator.live.connection import Connection, NoCluster
+from llmservice_operator.live.kinds import Kind
 
 _IN_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DRY_RUN = "dryRun=All&fieldValidation=Strict"
@@ -46,14 +48,14 @@ class Cluster:
                 ) from None
             raise BadInput(error.message) from None
 
-    async def try_out(self, body: Mapping[str, Any]) -> None:
+    async def try_out(self, body: Mapping[str, Any], kind: Kind = kinds.LLMSERVICE) -> None:
         """A dry run of the object's server-side apply.
 
         Raises:
             ApiError: the API server would refuse it.
         """
         metadata = body["metadata"]
-        path = kinds.LLMSERVICE.path(metadata["namespace"], metadata["name"])
+        path = kind.path(metadata["namespace"], metadata["name"])
         await self.client.apply(f"{path}?{DRY_RUN}", body, ASKING)
 
     async def get(self, path: str) -> Body:
@@ -73,7 +75,7 @@ async def opened() -> AsyncIterator[Cluster]:
     try:
         connection = await Connection.load()
     except NoCluster as error:
-        raise BadInput(f"{error}; set KUBECONFIG") from None
+        raise BadInput(f"{error} ({_kubeconfig()}); set KUBECONFIG") from None
     async with connection.session() as session:
         yield Cluster(Client(session, connection.server))
 
@@ -95,5 +97,5 @@ def namespace() -> str:
     try:
         _, active = kubernetes_config.list_kube_config_contexts()
         return str(active["context"].get("namespace") or "default")
-    except (kubernetes_config.ConfigException, OSError, KeyError, TypeError):
+    except (kubernetes_config.ConfigException, OSError, KeyError, TypeError, yaml.YAMLError):
         return _IN_A_POD.read_text().strip() if _IN_A_POD.exists() else "default"

@@ -57,12 +57,12 @@ async def _ask(body: Body, wanted: LLMService, namespace: str | None) -> list[Fi
     sent.pop("status", None)
     there_is = manifests.stored(sent)
     wanted = manifests.parse(there_is)
-    pod = rehearsal.pod_of(rehearsal.rehearse(there_is, wanted, Defaults(), "").children)
+    children = rehearsal.rehearse(there_is, wanted, Defaults(), "").children
     try:
         async with cluster.opened() as there:
-            return await asking.everything(there, sent, wanted, pod)
+            return await asking.everything(there, sent, wanted, children)
     except BadInput as error:
-        return [findings.warn("cluster", f"cannot be asked: {error}", "these were the offline checks alone")]
+        raise BadInput(f"{error}; --offline checks the manifest alone") from None
 
 
 def _show(found: dict[str, list[Finding]], output: Format) -> None:
