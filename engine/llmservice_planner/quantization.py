@@ -39,7 +39,7 @@ class Quantization:
 
     def leaves_out(self, module: str) -> bool:
         """Whether ``module``, a full name such as ``model.layers.0.mlp.gate``, stays unquantised."""
-        if module == "lm_head" and not self.head:
+        if not self.head and module.rpartition(".")[2] == "lm_head":
             return True
         if self.only and not any(_names(entry, module) for entry in self.only):
             return True

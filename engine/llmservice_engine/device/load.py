@@ -113,7 +113,7 @@ def _shape(config: Mapping[str, Any], quantization: str | None, *, gguf: bool) -
             hint="use a model of a served architecture",
         )
     try:
-        formats.check(config, quantization, gguf=gguf)
+        formats.check(model_shape.text_fields(config), quantization, gguf=gguf)
         # No part beside the decoder is loaded.
         return dataclasses.replace(model_shape.from_config(config), other_parameters=0)
     except model_shape.ShapeError as error:

@@ -56,9 +56,9 @@ class Transformer:
 
     def unused(self, name: str) -> bool:
         """Old checkpoints carry the rotary frequencies, tied ones may carry the head once more, some see."""
-        again = self._tied and name == f"{self._traits.head}.weight"
-        passed = again or name.endswith("rotary_emb.inv_freq") or name.startswith(self._traits.passed_over)
-        return passed or self._make.unused(name)
+        if self._make.unused(name) or (self._tied and name == f"{self._traits.head}.weight"):
+            return True
+        return name.endswith("rotary_emb.inv_freq") or name.startswith(self._traits.passed_over)
 
     def finish(self) -> None:
         for part in self._parts():

@@ -97,6 +97,13 @@ def config(path: Path) -> dict[str, Any]:
         )
     tensors = file.tensors
     heads, hidden = file.own("attention.head_count"), file.own("embedding_length")
+    head = file.own("attention.key_length", hidden // heads)
+    for name in ("attention.value_length", "rope.dimension_count"):
+        if file.own(name, head) != head:
+            raise UnsupportedArchitecture(
+                f"{path}: {file.architecture}.{name} {file.own(name)} is not served; served: {head}, a head's width",
+                hint="use another model",
+            )
     context = file.own("context_length")
     return {
         "architectures": [_ARCHITECTURES[file.architecture]],
@@ -105,7 +112,7 @@ def config(path: Path) -> dict[str, Any]:
         "num_hidden_layers": file.own("block_count"),
         "num_attention_heads": heads,
         "num_key_value_heads": file.own("attention.head_count_kv", heads),
-        "head_dim": file.own("attention.key_length", hidden // heads),
+        "head_dim": head,
         "vocab_size": len(_tensor(file, "token_embd.weight").data),
         "max_position_embeddings": context,
         "rms_norm_eps": file.own("attention.layer_norm_rms_epsilon"),

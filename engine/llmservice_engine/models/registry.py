@@ -81,5 +81,6 @@ def build(shape: ModelShape, config: Mapping[str, Any], dtype: torch.dtype, devi
     Raises:
         UnsupportedArchitecture: something in ``config`` is not served; the message names it.
     """
-    traits = DECODERS[shape.architecture](shape, text_fields(config))
-    return Transformer(shape, traits, weights.maker(config, dtype, device))
+    fields = text_fields(config)
+    traits = DECODERS[shape.architecture](shape, fields)
+    return Transformer(shape, traits, weights.maker(fields, dtype, device))

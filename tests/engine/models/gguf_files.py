@@ -140,7 +140,7 @@ def _tensors(weights: dict[str, Any], architecture: str, config: dict[str, Any])
         key = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert key is not None, name
         found[key] = array
-    return found | {key: np.stack(parts) for key, parts in experts.items()}
+    return {key: np.stack(parts) for key, parts in experts.items()} | found
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -65,16 +65,20 @@ def save(tensors: Mapping[str, Tensor], folder: Path) -> None:
     save_file(dict(tensors), folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def fp8_blocks(side: int) -> Format:
+def fp8_blocks(side: int, *, powers: bool = False) -> Format:
+    """``powers``: scales are powers of 2, stored as their exponents."""
+
     def quantise(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         codes, plain = torch.empty(weight.shape, dtype=torch.float8_e4m3fn), torch.empty_like(weight)
         scales = torch.empty(-(-weight.shape[0] // side), -(-weight.shape[1] // side))
         for row, column in torch.cartesian_prod(*map(torch.arange, scales.shape)).tolist():
             here = (slice(row * side, row * side + side), slice(column * side, column * side + side))
-            scales[row, column] = weight[here].abs().max() / 448
+            scale = weight[here].abs().max() / 448
+            scales[row, column] = scale.log2().ceil().exp2() if powers else scale
             codes[here] = (weight[here] / scales[row, column]).to(codes.dtype)
             plain[here] = codes[here].float() * scales[row, column]
-        return {"weight": codes, "weight_scale_inv": scales}, plain
+        stored = scales.to(torch.float8_e8m0fnu) if powers else scales
+        return {"weight": codes, "weight_scale_inv": stored}, plain
 
     config = {"quant_method": "fp8", "weight_block_size": [side, side], "activation_scheme": "dynamic"}
     return Format(config, quantise)

@@ -112,6 +112,7 @@ def test_a_truncated_file_is_named(keep: float, tmp_path: Path) -> None:
         ({"llama.block_count": 3}, WeightsIncomplete, "lacks 9 of"),
         ({"llama.block_count": 1}, UnsupportedArchitecture, "blk.1."),
         ({"llama.feed_forward_length": 500}, WeightsIncomplete, "[256, 512], the configuration asks for [256, 500]"),
+        ({"llama.rope.dimension_count": 32}, UnsupportedArchitecture, "llama.rope.dimension_count 32"),
         ({"llama.attention.head_count": [4, 2]}, UnsupportedArchitecture, "differs from layer to layer"),
         ({"llama.rope.scaling.type": "longrope", "llama.rope.scaling.factor": 2.0}, UnsupportedArchitecture,
          "longrope"),
@@ -121,6 +122,13 @@ def test_what_a_file_lacks_or_has_too_much_of_is_named(
     change: dict[str, Any], error: type[StartupError], named: str, tmp_path: Path
 ) -> None:
     assert named in refusal(gguf_files.write("llama", Kind.F32, tmp_path, **change), error).message
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_another_number_of_experts_is_refused_with_both_figures(count: int, tmp_path: Path) -> None:
+    file = gguf_files.write("qwen3moe", Kind.F32, tmp_path, **{"qwen3moe.expert_count": count})
+    message = refusal(file, WeightsIncomplete).message
+    assert f"is of 4 experts, the configuration asks for {count}" in message
 
 
 def test_a_type_that_is_not_read_is_named_with_its_tensor(tmp_path: Path) -> None:

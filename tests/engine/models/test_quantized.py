@@ -16,6 +16,7 @@ from llmservice_engine.core.errors import (
     WeightsIncomplete,
 )
 from llmservice_engine.models import registry
+from llmservice_engine.ops import quantized
 from llmservice_planner import shape as model_shape
 from safetensors.torch import load_file
 
@@ -33,6 +34,7 @@ DYNAMIC = {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True}
 FORMATS: dict[str, Callable[[], Format]] = {
     "fp8, blocks": lambda: quantizing.fp8_blocks(32),
     "fp8, blocks cut at the end": lambda: quantizing.fp8_blocks(40),
+    "fp8, blocks, scales of 8 bits": lambda: quantizing.fp8_blocks(32, powers=True),
     "fp8, one scale": lambda: quantizing.fp8_rows(lambda rows: rows.max()),
     "fp8, one scale in a list, and one for activations": lambda: quantizing.fp8_rows(
         lambda rows: rows.max().reshape(1), input_scale=torch.tensor([0.1])
@@ -109,6 +111,18 @@ def test_logits_are_those_of_transformers_own_loader(name: str, tmp_path: Path) 
     folder = quantizing.write(FAMILIES["llama"], FORMATS[name](), tmp_path)
     wanted = families.logits_of(families.reference(folder), PROMPT)
     torch.testing.assert_close(logits(folder), wanted, rtol=0, atol=BOUND)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fp8, blocks cut at the end", "awq", "gptq, scattered groups", "compressed-tensors, w4a16, asymmetric",
+        "compressed-tensors, w8a8, asymmetric",
+    ],
+)  # fmt: skip
+def test_a_weight_may_come_in_pieces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantized, "PIECE", 700)
+    assert_stands_for_the_plain_one(quantizing.write(FAMILIES["llama"], FORMATS[name](), tmp_path))
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -16,6 +16,7 @@ from llmservice_engine.models.weights import gguf
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _NAMED = 5  # names that one message lists
+# Of these one figure may stand for each row's, and sides of 1 come and go.
 _ONE_FOR_ALL = ("_scale", "_zero_point")
 # Types whose figures mean themselves; the last one, a power of 2, is of scales only.
 _CONVERTED = {torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e8m0fnu}
@@ -38,8 +39,8 @@ def load(
         WeightsIncomplete: files or tensors are missing, damaged or of another shape; the message names them.
         UnsupportedArchitecture: the checkpoint holds tensors that the decoder does not know, or of another type.
     """
-    file = model_folder.gguf_file(model, load_format)
-    files = [file] if file is not None else shards(model)
+    own = model_folder.gguf_file(model, load_format)
+    files = [own] if own is not None else shards(model)
     left = dict(targets)
     unexpected: list[str] = []
     for number, file in enumerate(files, 1):
@@ -119,9 +120,7 @@ def _tensors(file: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _copy(name: str, file: Path, target: Tensor, tensor: Tensor) -> None:
-    if name.endswith(
-        _ONE_FOR_ALL
-    ):  # one figure for the whole matrix stands for each row's; sides of 1 come and go
+    if name.endswith(_ONE_FOR_ALL):
         if tensor.numel() == 1:
             tensor = tensor.reshape(()).expand(target.shape)
         elif tensor.squeeze().shape == target.squeeze().shape:

@@ -22,7 +22,7 @@ class CompressedTensors:
     packed: bool  # into int32, codes and zero points less their least value
     dtype: torch.dtype  # of codes that are not packed
     bits: int
-    block: tuple[int | None, int | None]  # rows and columns that share a scale; None: all
+    block: tuple[int, int | None]  # rows and columns that share a scale; None: all
     symmetric: bool
     scattered: bool  # groups lie scattered over the columns, as an index says
 
@@ -38,11 +38,14 @@ class CompressedTensors:
         if (form == "float-quantized" and not floating) or (form in _FORMATS[:2] and floating):
             raise interface.refusal(f"type of {form} weights", weights.get("type"), ("the format's own",))
         bits = interface.served(weights, "num_bits", *((4, 8) if packed else (8,)))
+        block = _block(weights)
+        if block[0] > 1:
+            interface.served(weights, "symmetric", True, default=True)
         return cls(
             packed=packed,
             dtype=FP8 if floating else torch.int8,
             bits=bits,
-            block=_block(weights),
+            block=block,
             symmetric=bool(weights.get("symmetric", True)),
             scattered=quantization.orders_columns(weights),
         )
@@ -89,7 +92,7 @@ class CompressedTensors:
             module.columns,
             codes,
             scales,
-            (rows or module.rows, columns or module.columns),
+            (rows, columns or module.columns),
             bits=self.bits,
             zeros=zeros,
             offset=2 ** (self.bits - 1) if self.packed else 0,
@@ -106,9 +109,9 @@ class CompressedTensors:
     def _groups(self, module: Module) -> tuple[int, int]:
         """Blocks of rows, and groups of columns. Only blocks of both may be cut at the end."""
         rows, columns = self.block
-        if rows == 1:
+        if columns is None or rows == 1:
             return module.rows, interface.groups(module, columns)
-        return -(-module.rows // (rows or module.rows)), -(-module.columns // (columns or module.columns))
+        return -(-module.rows // rows), -(-module.columns // columns)
 
 
 def _scheme(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,7 +131,7 @@ def _scheme(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return scheme
 
 
-def _block(weights: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _block(weights: Mapping[str, Any]) -> tuple[int, int | None]:
     match quantization.strategy(weights):
         case "tensor" | "channel":
             return 1, None

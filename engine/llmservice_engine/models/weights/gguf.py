@@ -30,7 +30,13 @@ def tensors(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
     for name, stored in file.tensors.items():
         if name == metadata.ROPE_DIVISORS:  # part of the configuration
             continue
-        for ours, expert in names.pop(name, [(name, None)]):
+        found = names.get(name, [(name, None)])
+        if found[0][1] is not None and len(found) != len(stored.data):
+            raise WeightsIncomplete(
+                f"{name} in {path} is of {len(stored.data)} experts, the configuration asks for {len(found)}",
+                hint="check that config.json belongs to these weights",
+            )
+        for ours, expert in found:
             data = stored.data if expert is None else stored.data[expert]
             try:
                 weight = torch.tensor(gguf.quants.dequantize(data, stored.tensor_type))
